@@ -1,0 +1,158 @@
+package architectures
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/loader"
+	"github.com/hfcompress/compress/tensor"
+)
+
+// Family is one architecture family, such as "llama".
+type Family interface {
+	// Name is the registry key.
+	Name() string
+	// Matches reports whether a model's config.json describes this family.
+	Matches(cfg Config) bool
+	// New checks cfg and returns the model's blueprint. A setting that the family
+	// does not implement is an error that names it, never ignored.
+	New(cfg Config) (Blueprint, error)
+}
+
+// Blueprint is a model without weights: what it expects of a checkpoint and
+// which finite blocks it declares, known from the configuration alone.
+type Blueprint interface {
+	// Params lists every tensor of the checkpoint, in a stable order.
+	Params() []loader.Param
+	// Blocks lists the declared finite blocks.
+	Blocks() []BlockSpec
+	// Build uploads weights to dev and returns a model that runs. A block given
+	// in blocks, by path, takes the place of its source computation, and then the
+	// parameters that only this block reads are not asked of weights.
+	Build(dev nn.Device, weights Weights, blocks map[string]nn.TokenBlock) (Model, error)
+	// Inputs says what the model takes, so that examples can be made for it.
+	Inputs() InputSpec
+}
+
+// BlockSpec declares a finite block by the tensors involved.
+type BlockSpec struct {
+	// Path addresses the block within the model, such as "model.layers.0.qkv".
+	Path string `json:"path"`
+	// Contract is what the caller must promise for the rewrite to be allowed.
+	Contract string `json:"contract"`
+	// NumTokens and EmbeddingWidth are the shape of the embedding.
+	NumTokens      int `json:"num_tokens"`
+	EmbeddingWidth int `json:"embedding_width"`
+	// Embedding names the embedding tensor. It stays in the model: the residual,
+	// and often other consumers, read it.
+	Embedding string `json:"embedding"`
+	// Removes lists the tensors that nothing but this block reads.
+	Removes []string `json:"removes"`
+	// Outputs lists the branches' outputs, without the residual.
+	Outputs []nn.Output `json:"outputs"`
+	// Refusal, when not empty, says why this block must not be rewritten.
+	Refusal string `json:"refusal,omitempty"`
+}
+
+// TokenIndicesOnly is the contract that callers give a block valid integer ids
+// through its forward function and nothing else.
+const TokenIndicesOnly = "token_indices_only"
+
+// InputSpec says which inputs a model takes, for generating examples.
+type InputSpec struct {
+	// Vocabulary is the number of valid ids of input_ids.
+	Vocabulary int
+	// MaxPositions is the longest sequence, 0 when unlimited.
+	MaxPositions int
+	// PadToken is the id used in padded positions.
+	PadToken int
+	// Masks says that attention_mask and position_ids are understood.
+	Masks bool
+}
+
+// Weights hands out checkpoint tensors by name.
+type Weights interface {
+	Tensor(name string) (*tensor.Tensor, error)
+}
+
+// Model is a model on a device. Models are immutable and safe for concurrent
+// use; WithBlock gives a new view that shares all other weights.
+type Model interface {
+	// Forward runs the model once on a whole batch.
+	Forward(ctx context.Context, in Inputs) (Outputs, error)
+	// Block returns the block in use at path.
+	Block(path string) (nn.TokenBlock, error)
+	// WithBlock returns a model in which the block at path is replaced.
+	WithBlock(path string, block nn.TokenBlock) (Model, error)
+	// Device returns the device that the model runs on.
+	Device() nn.Device
+}
+
+// Generator is implemented by models that continue token sequences.
+type Generator interface {
+	// Generate appends up to maxNew greedily chosen tokens to each prompt, using a
+	// key/value cache. A sequence ends at a token of the configuration's end
+	// tokens, which is included; prompts may differ in length.
+	Generate(ctx context.Context, prompts [][]int, maxNew int) ([][]int, error)
+}
+
+// Inputs is one call of a model: tensors by name and flags by name, as the
+// reference implementation names them.
+//
+//	input_ids       I64 [batch, length]
+//	attention_mask  I64 [batch, length], 0 hides a position
+//	position_ids    I64 [batch, length]
+//
+// Flags are "output_hidden_states" and "output_attentions".
+type Inputs struct {
+	Tensors map[string]*tensor.Tensor
+	Flags   map[string]bool
+}
+
+// TokenInputs returns inputs with one batch of equally long id sequences.
+func TokenInputs(ids ...[]int) (Inputs, error) {
+	t, err := IDTensor(ids)
+	if err != nil {
+		return Inputs{}, err
+	}
+	return Inputs{Tensors: map[string]*tensor.Tensor{"input_ids": t}}, nil
+}
+
+// IDTensor packs equally long rows as an I64 tensor [len(rows), length].
+func IDTensor(rows [][]int) (*tensor.Tensor, error) {
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("%w: no sequences", tensor.ErrShape)
+	}
+	width := len(rows[0])
+	flat := make([]int64, 0, len(rows)*width)
+	for i, r := range rows {
+		if len(r) != width {
+			return nil, fmt.Errorf("%w: sequence %d has %d ids, the first has %d", tensor.ErrShape, i, len(r), width)
+		}
+		for _, id := range r {
+			flat = append(flat, int64(id))
+		}
+	}
+	return tensor.FromInt64s(flat, len(rows), width)
+}
+
+// Named is one output tensor.
+type Named struct {
+	Name   string
+	Tensor *tensor.Tensor
+}
+
+// Outputs lists a call's results in a fixed order: logits first, then
+// "hidden_states.0" …, then "attentions.0" ….
+type Outputs []Named
+
+// Get returns the named output, or nil.
+func (o Outputs) Get(name string) *tensor.Tensor {
+	for _, n := range o {
+		if n.Name == name {
+			return n.Tensor
+		}
+	}
+	return nil
+}
