@@ -165,6 +165,9 @@ type Session interface {
 	// Scale multiplies every element by c.
 	Scale(x Array, c float32) Array
 
+	// Columns returns columns start ≤ c < start+width of every row.
+	Columns(x Array, start, width int) Array
+
 	// Rotary applies rotary position embedding (Su et al., 2021) to x
 	// [rows, heads·size]: cos and sin have one row of size/2 angles per row of x,
 	// and only the first 2·width(cos) elements of each head rotate.
