@@ -1,0 +1,371 @@
+package xortable
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
+
+// A packed row is a byte string of its own, empty when the row equals the base
+// row:
+//
+//	heads    one byte per group of 64 columns: bits 0–6 the code width k,
+//	         bit 7 set for a difference group, clear for an XOR group
+//	words    for each group, its codes in 64-bit little-endian words
+//	entries  byte pairs (gap, value) that flip bits above a code's width
+//
+// A 64-bit word is cut into lanes as wide as an element, so that one word lines
+// up with 64/bits neighbouring elements of the base row in memory and decoding
+// needs one shift, one mask and one XOR or addition for all of them. Lane l
+// holds the codes of the columns congruent to l as one bit string, code after
+// code, lowest bits first, running on in the same lane of the next word.
+const groupColumns = 64
+
+const (
+	headWidth      = 0x7f
+	headDifference = 0x80
+)
+
+// geometry is what the element width decides.
+type geometry struct {
+	bits  uint // of an element, and of a lane
+	lanes int  // elements in a 64-bit word
+}
+
+func newGeometry(bits uint) geometry { return geometry{bits, 64 / int(bits)} }
+
+// words returns the number of 64-bit words that hold n codes of width k.
+func (g geometry) words(n int, k uint) int {
+	steps := (n + g.lanes - 1) / g.lanes
+	return (steps*int(k) + int(g.bits) - 1) / int(g.bits)
+}
+
+// repeat copies the low bits of v into every lane.
+func (g geometry) repeat(v uint64) uint64 {
+	switch g.bits {
+	case 16:
+		return v * 0x0001_0001_0001_0001
+	case 32:
+		return v * 0x0000_0001_0000_0001
+	}
+	return v
+}
+
+// appendCodes packs codes, each less than 2^k.
+func (g geometry) appendCodes(dst []byte, codes []uint64, k uint) []byte {
+	words := make([]uint64, g.words(len(codes), k))
+	if k > 0 {
+		for i, c := range codes {
+			lane := uint(i%g.lanes) * g.bits
+			at := uint(i/g.lanes) * k
+			word, off := at/g.bits, at%g.bits
+			words[word] |= c << off & lowMask(g.bits) << lane
+			if off+k > g.bits {
+				words[word+1] |= c >> (g.bits - off) << lane
+			}
+		}
+	}
+	for _, w := range words {
+		dst = binary.LittleEndian.AppendUint64(dst, w)
+	}
+	return dst
+}
+
+// code returns code i of a packed group of width k ≥ 1.
+func (g geometry) code(packed []byte, i int, k uint) uint64 {
+	lane := uint(i%g.lanes) * g.bits
+	at := uint(i/g.lanes) * k
+	word, off := int(at/g.bits), at%g.bits
+	c := binary.LittleEndian.Uint64(packed[8*word:]) >> lane & lowMask(g.bits) >> off
+	if off+k > g.bits {
+		next := binary.LittleEndian.Uint64(packed[8*word+8:]) >> lane & lowMask(g.bits)
+		c |= next << (g.bits - off)
+	}
+	return c & lowMask(k)
+}
+
+// difference is the integer that a difference group adds to the base word b for
+// code c: c less half its range. It reports whether the sum needs no wrap; a
+// group where one does is coded by XOR, so that lanes never carry into each
+// other.
+func difference(b, c uint64, k, width uint) (sum uint64, ok bool) {
+	v, borrow := bits.Sub64(b, 1<<(k-1), 0)
+	v, carry := bits.Add64(v, c, 0)
+	return v, borrow == carry && v&^lowMask(width) == 0
+}
+
+// plan is how a group is coded.
+type plan struct {
+	k    uint
+	diff bool
+	cost int // bytes
+}
+
+// choose returns the cheapest coding of a group. Entries that only bridge a long
+// gap are not foreseen here; the whole row is counted when it is built.
+func (g geometry) choose(base, target []uint64) plan {
+	n := len(base)
+	var lens [65]int
+	longest := uint(0)
+	for i, b := range base {
+		l := uint(bits.Len64(b ^ target[i]))
+		lens[l]++
+		longest = max(longest, l)
+	}
+	best := plan{k: longest, cost: 8 * g.words(n, longest)}
+	for k := uint(0); k < longest; k++ {
+		cost := 8 * g.words(n, k)
+		for l := k + 1; l <= longest; l++ {
+			cost += 2 * lens[l] * int((l-k+7)/8)
+		}
+		if cost < best.cost {
+			best = plan{k: k, cost: cost}
+		}
+	}
+	for k := uint(1); k < g.bits; k++ {
+		cost := 8 * g.words(n, k)
+		if cost >= best.cost {
+			break
+		}
+		for i, b := range base {
+			_, high, ok := splitDifference(b, target[i], k, g.bits)
+			if !ok {
+				cost = best.cost
+				break
+			}
+			cost += 2 * ((bits.Len64(high) + 7) / 8)
+		}
+		if cost < best.cost {
+			best = plan{k: k, diff: true, cost: cost}
+		}
+	}
+	return best
+}
+
+// splitDifference returns the code of t against b in a difference group and the
+// bits above the width that the sum still has wrong.
+func splitDifference(b, t uint64, k, width uint) (code, high uint64, ok bool) {
+	code = (t - b + 1<<(k-1)) & lowMask(k)
+	sum, ok := difference(b, code, k, width)
+	return code, (t ^ sum) >> k, ok
+}
+
+// appendRow appends the coding of one row; nothing when the rows are equal.
+func (g geometry) appendRow(dst []byte, base, target []uint64) []byte {
+	equal := true
+	for i, b := range base {
+		if b != target[i] {
+			equal = false
+			break
+		}
+	}
+	if equal {
+		return dst
+	}
+	heads := len(dst)
+	groups := (len(base) + groupColumns - 1) / groupColumns
+	dst = append(dst, make([]byte, groups)...)
+	var entries []byte
+	last := -1
+	var codes [groupColumns]uint64
+	for group := range groups {
+		from := group * groupColumns
+		to := min(from+groupColumns, len(base))
+		p := g.choose(base[from:to], target[from:to])
+		dst[heads+group] = byte(p.k)
+		if p.diff {
+			dst[heads+group] |= headDifference
+		}
+		for i := from; i < to; i++ {
+			x := base[i] ^ target[i]
+			code, high := x&lowMask(p.k), x>>p.k
+			if p.diff {
+				code, high, _ = splitDifference(base[i], target[i], p.k, g.bits)
+			}
+			codes[i-from] = code
+			if high == 0 {
+				continue
+			}
+			for ; i-last > 255; last += 255 {
+				entries = append(entries, 255, 0)
+			}
+			gap := byte(i - last)
+			last = i
+			for ; high != 0; high >>= 8 {
+				entries = append(entries, gap, byte(high))
+				gap = 0
+			}
+		}
+		dst = g.appendCodes(dst, codes[:to-from], p.k)
+	}
+	return append(dst, entries...)
+}
+
+// decodeRow writes base, changed as row says, to dst. Both are whole rows of
+// width elements, and row has passed checkRow.
+func (g geometry) decodeRow(dst, base, row []byte, width int) {
+	if len(row) == 0 {
+		copy(dst, base)
+		return
+	}
+	groups := (width + groupColumns - 1) / groupColumns
+	heads, rest := row[:groups], row[groups:]
+	groupBytes := groupColumns / g.lanes * 8
+	d, b := dst, base
+	for group, head := range heads {
+		k, diff := uint(head&headWidth), head&headDifference != 0
+		n := min(groupColumns, width-group*groupColumns)
+		size := 8 * g.words(n, k)
+		steps := n / g.lanes
+		g.unpack(d[:8*steps], b[:8*steps], rest[:size], k, diff)
+		for i := steps * g.lanes; i < n; i++ {
+			v := loadWord(b, i, g.bits)
+			if k > 0 {
+				c := g.code(rest[:size], i, k)
+				if diff {
+					v += c - 1<<(k-1)
+				} else {
+					v ^= c
+				}
+			}
+			storeWord(d, i, g.bits, v)
+		}
+		rest = rest[size:]
+		if group < groups-1 {
+			d, b = d[groupBytes:], b[groupBytes:]
+		}
+	}
+	column, shift := -1, uint(0)
+	for ; len(rest) >= 2; rest = rest[2:] {
+		if gap := int(rest[0]); gap != 0 {
+			column += gap
+			shift = uint(heads[column/groupColumns] & headWidth)
+		} else {
+			shift += 8
+		}
+		xorWord(dst, column, g.bits, uint64(rest[1])<<shift)
+	}
+}
+
+// unpack decodes whole words: len(dst) is a multiple of 8.
+func (g geometry) unpack(dst, base, packed []byte, k uint, diff bool) {
+	if k == 0 {
+		copy(dst, base)
+		return
+	}
+	mask := g.repeat(lowMask(k))
+	var half uint64
+	if diff {
+		half = g.repeat(1 << (k - 1))
+	}
+	var word uint64
+	off := g.bits // forces a load
+	for len(dst) >= 8 && len(base) >= 8 {
+		var c uint64
+		if off+k <= g.bits {
+			c = word >> (off & 63) & mask
+			off += k
+		} else {
+			have := g.bits - off
+			low := g.repeat(lowMask(have))
+			if have > 0 {
+				c = word >> (off & 63) & low
+			}
+			word = binary.LittleEndian.Uint64(packed)
+			packed = packed[8:]
+			c |= word << (have & 63) & (mask &^ low)
+			off = k - have
+		}
+		v := binary.LittleEndian.Uint64(base)
+		if diff {
+			v += c - half
+		} else {
+			v ^= c
+		}
+		binary.LittleEndian.PutUint64(dst, v)
+		dst, base = dst[8:], base[8:]
+	}
+}
+
+// rowFacts is what checkRow counts.
+type rowFacts struct {
+	exceptions, xor, diff int
+}
+
+// checkRow refuses a row that decodeRow could not decode, that would carry
+// between lanes, or that has unused bits set.
+func (g geometry) checkRow(base, row []byte, width int) (rowFacts, error) {
+	var facts rowFacts
+	if len(row) == 0 {
+		return facts, nil
+	}
+	groups := (width + groupColumns - 1) / groupColumns
+	if len(row) < groups {
+		return facts, fmt.Errorf("%d bytes, its %d group heads alone need more", len(row), groups)
+	}
+	heads, rest := row[:groups], row[groups:]
+	var codes [groupColumns]uint64
+	var scratch []byte
+	for group, head := range heads {
+		k, diff := uint(head&headWidth), head&headDifference != 0
+		if k > g.bits || diff && (k == 0 || k == g.bits) {
+			return facts, fmt.Errorf("group %d: head %#02x has a code width that %d-bit elements do not have", group, head, g.bits)
+		}
+		from := group * groupColumns
+		n := min(groupColumns, width-from)
+		size := 8 * g.words(n, k)
+		if len(rest) < size {
+			return facts, fmt.Errorf("group %d: %d bytes left, its codes need %d", group, len(rest), size)
+		}
+		switch {
+		case diff:
+			facts.diff++
+		case k > 0:
+			facts.xor++
+		}
+		if k > 0 {
+			for i := range n {
+				codes[i] = g.code(rest, i, k)
+				if !diff {
+					continue
+				}
+				if _, ok := difference(loadWord(base, from+i, g.bits), codes[i], k, g.bits); !ok {
+					return facts, fmt.Errorf("column %d: the difference leaves the %d-bit range", from+i, g.bits)
+				}
+			}
+			if scratch = g.appendCodes(scratch[:0], codes[:n], k); string(scratch) != string(rest[:size]) {
+				return facts, fmt.Errorf("group %d: unused bits are set", group)
+			}
+		}
+		rest = rest[size:]
+	}
+	if len(rest)%2 != 0 {
+		return facts, fmt.Errorf("%d bytes of exceptions are not whole pairs", len(rest))
+	}
+	column, shift := -1, uint(0)
+	for ; len(rest) > 0; rest = rest[2:] {
+		gap, value := int(rest[0]), uint64(rest[1])
+		switch {
+		case gap != 0:
+			column += gap
+			if column >= width {
+				return facts, fmt.Errorf("exception in column %d of %d", column, width)
+			}
+			shift = uint(heads[column/groupColumns] & headWidth)
+			if value != 0 || len(rest) > 2 && rest[2] == 0 {
+				facts.exceptions++
+			}
+		case column < 0:
+			return facts, fmt.Errorf("the first exception continues none")
+		default:
+			shift += 8
+		}
+		if value == 0 && len(rest) == 2 {
+			return facts, fmt.Errorf("the last exception, in column %d, is empty", column)
+		}
+		if shift >= g.bits && value != 0 || value != 0 && uint(bits.Len64(value))+shift > g.bits {
+			return facts, fmt.Errorf("exception in column %d is wider than %d bits", column, g.bits)
+		}
+	}
+	return facts, nil
+}

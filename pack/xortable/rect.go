@@ -1,0 +1,189 @@
+package xortable
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"github.com/hfcompress/compress/tensor"
+)
+
+// rect is the rectangular coding of one route: the low bits of every XOR, and
+// for each row the same number of slots for the columns whose XOR is wider.
+// Unused slots are column 0 with high part 0, which changes nothing.
+type rect struct {
+	lowBits    uint
+	low        []byte // [rows, width], lowBits each
+	columns    []byte // [rows, slots], columnBits each
+	high       []byte // [rows, slots], highBits each
+	slots      int
+	columnBits uint
+	highBits   uint
+}
+
+// columnBits is the width of a column index of tables that are width columns
+// wide.
+func columnBits(width int) uint {
+	if width <= 1<<16 {
+		return 16
+	}
+	return 32
+}
+
+// highBits is the width of the smallest unsigned type that holds what remains
+// of an element above low bits.
+func highBits(element, low uint) uint {
+	return max(8, uint(1)<<bits.Len(element-low-1))
+}
+
+// rectSlots returns the largest number of exceptions in any row.
+func rectSlots(base, target []byte, rows, width int, element, low uint) int {
+	slots := 0
+	for r := range rows {
+		n := 0
+		for i := r * width; i < (r+1)*width; i++ {
+			if (loadWord(base, i, element)^loadWord(target, i, element))>>low != 0 {
+				n++
+			}
+		}
+		slots = max(slots, n)
+	}
+	return slots
+}
+
+// rectCost is the bytes that a rectangular coding occupies.
+func rectCost(rows, width, slots int, element, low uint) int64 {
+	slot := int64(columnBits(width)+highBits(element, low)) / 8
+	return int64(rows)*int64(width)*int64(low)/8 + int64(rows)*int64(slots)*slot
+}
+
+func newRect(base, target []byte, rows, width, slots int, element, low uint) rect {
+	c := rect{lowBits: low, slots: slots, columnBits: columnBits(width), highBits: highBits(element, low)}
+	c.low = make([]byte, rows*width*int(low)/8)
+	c.columns = make([]byte, rows*slots*int(c.columnBits)/8)
+	c.high = make([]byte, rows*slots*int(c.highBits)/8)
+	for r := range rows {
+		at := r * slots
+		for i := r * width; i < (r+1)*width; i++ {
+			x := loadWord(base, i, element) ^ loadWord(target, i, element)
+			storeWord(c.low, i, low, x)
+			if high := x >> low; high != 0 {
+				storeWord(c.columns, at, c.columnBits, uint64(i-r*width))
+				storeWord(c.high, at, c.highBits, high)
+				at++
+			}
+		}
+	}
+	return c
+}
+
+// tensors lists the storage by its name within the route.
+func (c rect) tensors(rows, width int) (map[string]*tensor.Tensor, error) {
+	out := map[string]*tensor.Tensor{}
+	add := func(name string, bits uint, data []byte, columns int) error {
+		t, err := tensor.FromBytes(unsigned(bits), tensor.Shape{rows, columns}, data)
+		out[name] = t
+		return err
+	}
+	if err := add(tensorLow, c.lowBits, c.low, width); err != nil {
+		return nil, err
+	}
+	if c.slots == 0 {
+		return out, nil
+	}
+	if err := add(tensorColumns, c.columnBits, c.columns, c.slots); err != nil {
+		return nil, err
+	}
+	return out, add(tensorHigh, c.highBits, c.high, c.slots)
+}
+
+func unsigned(bits uint) tensor.DType {
+	switch bits {
+	case 8:
+		return tensor.U8
+	case 16:
+		return tensor.U16
+	case 32:
+		return tensor.U32
+	}
+	return tensor.U64
+}
+
+// decodeRow writes base row i of width elements, changed, to dst.
+func (c *rect) decodeRow(dst, base []byte, i, width int, element uint) {
+	low := c.low[i*width*int(c.lowBits)/8:][:width*int(c.lowBits)/8]
+	done := 0
+	switch {
+	case c.lowBits == 8 && element == 32:
+		done = spread8to32(dst, base, low)
+	case c.lowBits == 16 && element == 32:
+		done = spread16to32(dst, base, low)
+	}
+	for j := done; j < width; j++ {
+		storeWord(dst, j, element, loadWord(base, j, element)^loadWord(low, j, c.lowBits))
+	}
+	for s := i * c.slots; s < (i+1)*c.slots; s++ {
+		high := loadWord(c.high, s, c.highBits)
+		xorWord(dst, int(loadWord(c.columns, s, c.columnBits)), element, high<<c.lowBits)
+	}
+}
+
+// spread8to32 decodes as many whole groups of eight columns as there are and
+// returns the number of columns.
+func spread8to32(dst, base, low []byte) int {
+	n := len(low) &^ 7
+	for j := 0; j+8 <= len(low) && len(dst) >= 32 && len(base) >= 32; j += 8 {
+		x := binary.LittleEndian.Uint64(low[j:])
+		for p := 0; p < 32; p += 8 {
+			c := x&0xff | x<<24&(0xff<<32)
+			binary.LittleEndian.PutUint64(dst[p:p+8], binary.LittleEndian.Uint64(base[p:p+8])^c)
+			x >>= 16
+		}
+		dst, base = dst[32:], base[32:]
+	}
+	return n
+}
+
+// spread16to32 is spread8to32 for codes of 16 bits.
+func spread16to32(dst, base, low []byte) int {
+	n := len(low) / 2 &^ 3
+	for j := 0; j+8 <= len(low) && len(dst) >= 16 && len(base) >= 16; j += 8 {
+		x := binary.LittleEndian.Uint64(low[j:])
+		for p := 0; p < 16; p += 8 {
+			c := x&0xffff | x<<16&(0xffff<<32)
+			binary.LittleEndian.PutUint64(dst[p:p+8], binary.LittleEndian.Uint64(base[p:p+8])^c)
+			x >>= 32
+		}
+		dst, base = dst[16:], base[16:]
+	}
+	return n
+}
+
+// check refuses columns outside the table, high parts that do not fit an element
+// and columns that two exceptions of one row name. It returns the exceptions.
+func (c *rect) check(rows, width int, element uint) (int64, error) {
+	var total int64
+	seen := make([]int, width) // the last row, counted from 1, that named a column
+	for s := range rows * c.slots {
+		row := s / c.slots
+		column, high := loadWord(c.columns, s, c.columnBits), loadWord(c.high, s, c.highBits)
+		if column >= uint64(width) {
+			return 0, fmt.Errorf("row %d: exception in column %d of %d", row, column, width)
+		}
+		if high>>(element-c.lowBits) != 0 {
+			return 0, fmt.Errorf("row %d, column %d: high part %#x is wider than %d bits", row, column, high, element-c.lowBits)
+		}
+		if high == 0 {
+			if column != 0 {
+				return 0, fmt.Errorf("row %d: padding names column %d", row, column)
+			}
+			continue
+		}
+		if seen[column] == row+1 {
+			return 0, fmt.Errorf("row %d: two exceptions in column %d", row, column)
+		}
+		seen[column] = row + 1
+		total++
+	}
+	return total, nil
+}
