@@ -1,0 +1,123 @@
+package llama
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/tensor"
+)
+
+// Generate continues each prompt by up to maxNew tokens, each the most likely
+// one, and returns prompts and continuations together. A sequence ends with one
+// of the configuration's end tokens, which is included. Prompts may differ in
+// length: shorter ones are padded on the left, hidden from attention, and their
+// positions count from their first token.
+func (m *Model) Generate(ctx context.Context, prompts [][]int, maxNew int) ([][]int, error) {
+	longest := 0
+	for i, p := range prompts {
+		if len(p) == 0 {
+			return nil, fmt.Errorf("%w: prompt %d is empty", ErrInput, i)
+		}
+		longest = max(longest, len(p))
+	}
+	if len(prompts) == 0 {
+		return nil, fmt.Errorf("%w: no prompts", ErrInput)
+	}
+	if maxNew < 0 || maxNew > maxPositions {
+		return nil, fmt.Errorf("%w: %d new tokens; expected 0 to %d", ErrInput, maxNew, maxPositions)
+	}
+	out := make([][]int, len(prompts))
+	for i, p := range prompts {
+		out[i] = slices.Clone(p)
+	}
+	in, err := m.padded(prompts, longest)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.cfg.parse(in, 0); err != nil { // also when maxNew is 0
+		return nil, err
+	}
+	if maxNew == 0 {
+		return out, nil
+	}
+	d, err := m.NewDecoder(len(prompts), longest+maxNew)
+	if err != nil {
+		return nil, err
+	}
+
+	done := make([]bool, len(prompts))
+	for made := 0; ; {
+		logits, err := d.next(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		ids, open := make([]int, len(prompts)), 0
+		positions := make([]int, len(prompts))
+		for i := range prompts {
+			positions[i] = len(out[i])
+			if done[i] { // the batch goes on; this row's results are not used
+				ids[i] = m.cfg.fillToken()
+				continue
+			}
+			if ids[i], err = argmax(logits[i*m.cfg.VocabSize : (i+1)*m.cfg.VocabSize]); err != nil {
+				return nil, fmt.Errorf("sequence %d after %d tokens: %w", i, len(out[i]), err)
+			}
+			out[i] = append(out[i], ids[i])
+			if done[i] = slices.Contains(m.cfg.EndTokens, ids[i]); !done[i] {
+				open++
+			}
+		}
+		if made++; open == 0 || made == maxNew {
+			return out, nil
+		}
+		if in, err = columnInputs(ids, positions); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// padded packs prompts of different lengths, aligned on the right.
+func (m *Model) padded(prompts [][]int, width int) (architectures.Inputs, error) {
+	if width > maxPositions || len(prompts) > maxCallTokens/width {
+		return architectures.Inputs{}, fmt.Errorf("%w: %d prompts of up to %d tokens; the limit is %d tokens",
+			ErrInput, len(prompts), width, maxCallTokens)
+	}
+	n := len(prompts) * width
+	ids, mask, positions := make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, p := range prompts {
+		pad := width - len(p)
+		for t := range width {
+			at := i*width + t
+			if t < pad {
+				ids[at] = int64(m.cfg.fillToken())
+				continue
+			}
+			ids[at], mask[at], positions[at] = int64(p[t-pad]), 1, int64(t-pad)
+		}
+	}
+	return packInputs(ids, mask, positions, len(prompts), width)
+}
+
+// columnInputs is one new, visible position per sequence.
+func columnInputs(ids, positions []int) (architectures.Inputs, error) {
+	n := len(ids)
+	wide, mask, at := make([]int64, n), make([]int64, n), make([]int64, n)
+	for i := range n {
+		wide[i], mask[i], at[i] = int64(ids[i]), 1, int64(positions[i])
+	}
+	return packInputs(wide, mask, at, n, 1)
+}
+
+func packInputs(ids, mask, positions []int64, batch, length int) (architectures.Inputs, error) {
+	in := architectures.Inputs{Tensors: map[string]*tensor.Tensor{}}
+	for name, values := range map[string][]int64{inputIDs: ids, inputMask: mask, inputPositions: positions} {
+		t, err := tensor.FromInt64s(values, batch, length)
+		if err != nil {
+			return architectures.Inputs{}, err
+		}
+		in.Tensors[name] = t
+	}
+	return in, nil
+}
