@@ -28,11 +28,11 @@ LLAMA3 = {
 }
 CASES = {
     "mha": {},
-    "gqa": dict(vocab_size=23, hidden_size=48, intermediate_size=24,
+    "gqa": dict(vocab_size=23, hidden_size=36, intermediate_size=32,
                 num_attention_heads=6, num_key_value_heads=2, rms_norm_eps=1e-5),
     "mqa": dict(num_key_value_heads=1, num_hidden_layers=3, intermediate_size=32),
     "tied": dict(vocab_size=40, tie_word_embeddings=True),
-    "theta": dict(vocab_size=17, intermediate_size=24, head_dim=24,
+    "theta": dict(vocab_size=17, hidden_size=24, intermediate_size=40, head_dim=24,
                   rope_parameters={"rope_type": "default", "rope_theta": 500000.0}),
     "bias": dict(attention_bias=True, mlp_bias=True),
     "llama3_rope": dict(num_attention_heads=2, num_key_value_heads=1, rope_parameters=LLAMA3),
