@@ -1,0 +1,80 @@
+package loader
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// find turns the path that a caller gave into that of a .safetensors file or an
+// index.
+func find(path string, o Options) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.IsDir() {
+		if o.File != "" {
+			return "", fmt.Errorf("%s is a file: file %s can be chosen in a directory only", path, quote(o.File))
+		}
+		return path, nil
+	}
+	if o.File != "" {
+		if !filepath.IsLocal(o.File) {
+			return "", fmt.Errorf("%s: file %s lies outside the directory", path, quote(o.File))
+		}
+		chosen := filepath.Join(path, o.File)
+		if _, err := os.Stat(chosen); err != nil {
+			return "", err
+		}
+		return chosen, nil
+	}
+	candidates, err := candidates(path, o.Limits)
+	switch {
+	case err != nil:
+		return "", err
+	case len(candidates) == 0:
+		return "", fmt.Errorf("%s: no .safetensors file and no index of one: %w", path, fs.ErrNotExist)
+	case len(candidates) > 1:
+		return "", &ChoiceError{Dir: path, Candidates: candidates}
+	}
+	return filepath.Join(path, candidates[0]), nil
+}
+
+// candidates lists the checkpoints of a directory: its indexes, and the files
+// that are no index's shard. Subdirectories are not searched.
+func candidates(dir string, limits Limits) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files, found []string
+	shards := map[string]bool{}
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case strings.HasPrefix(name, "."):
+		case strings.HasSuffix(name, indexSuffix):
+			x, err := readIndex(filepath.Join(dir, name), limits)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, name)
+			for _, s := range x.Shards {
+				shards[s] = true
+			}
+		case strings.HasSuffix(name, ".safetensors"):
+			files = append(files, name)
+		}
+	}
+	for _, name := range files {
+		if !shards[name] {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
