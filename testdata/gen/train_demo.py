@@ -77,6 +77,18 @@ def build_tokenizer(smiles):
     return fast, vocab, atom
 
 
+def save_tokenizer(tokenizer, folder):
+    """The library's files, and the two that older readers of the Hub layout look for."""
+    tokenizer.save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text())
+    # The name that transformers 4 knows as well as 5.
+    config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    special = {"bos_token": BOS, "eos_token": EOS, "pad_token": PAD, "unk_token": UNK}
+    (folder / "special_tokens_map.json").write_text(json.dumps(special, indent=2) + "\n")
+
+
 def encode(smiles, vocab, atom):
     return [
         np.array([vocab[BOS], *(vocab[t] for t in atom.findall(s)), vocab[EOS]], np.int64)
@@ -178,8 +190,8 @@ def sample(model, vocab, count, log, train):
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--wheel", required=True, help="molsets-0.3.1-py3-none-any.whl")
-    p.add_argument("--out", required=True, help="folder for main/, sharded/ and training.log")
-    p.add_argument("--steps", type=int, default=5000)
+    p.add_argument("--out", required=True, help="new folder for main/, sharded/ and training.log")
+    p.add_argument("--steps", type=int, default=5500)
     p.add_argument("--batch", type=int, default=64)
     p.add_argument("--lr", type=float, default=3e-3)
     p.add_argument("--threads", type=int, default=1)
@@ -274,7 +286,7 @@ def main():
     )
     for name, limit in (("main", "1GB"), ("sharded", "1300KB")):
         model.save_pretrained(out / name, max_shard_size=limit)
-        tokenizer.save_pretrained(out / name)
+        save_tokenizer(tokenizer, out / name)
 
 
 if __name__ == "__main__":
