@@ -1,0 +1,104 @@
+package finitepass
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hfcompress/compress/architectures"
+)
+
+// Options adjust [CompileFanout]. Only Contract and Inventory are required.
+type Options struct {
+	// Contract is the caller's promise; it must be
+	// [architectures.TokenIndicesOnly].
+	Contract string
+	// Inventory says what the model holds, for the owner audit and the accounts.
+	Inventory *Inventory
+	// Profiles lists the row-count profiles.
+	Profiles []Profile
+	// ChunkRows is the row count of the calls that make the bulk table, 1,024 if
+	// 0. It is raised where needed so that these calls are bulk calls, and lowered
+	// to the vocabulary where that is smaller.
+	ChunkRows int
+	// ValidationChunk is the row count of most calls of the comparison, 257 if 0,
+	// so that its chunks and those of the table do not begin at the same tokens.
+	ValidationChunk int
+	// MaxAbs and RelL2 are the limits of the comparison, 1e-5 each if 0. Both are
+	// inclusive and both must hold.
+	MaxAbs, RelL2 float64
+	// RequireBitwise makes every compared byte count.
+	RequireBitwise bool
+	// NoXOR stores all distinct tables whole. XORBase is the route whose tables
+	// are the bases of XOR families: 0, the bulk route, by default, or
+	// xortable.BaseAuto for whichever costs fewest bytes.
+	NoXOR   bool
+	XORBase int
+	// IgnorePlan evaluates blocks that [PlanBlock] refuses for their size alone.
+	IgnorePlan bool
+	// IdenticalRows bounds the rows that the comparison spends on calls of many
+	// identical tokens at one row count, 1,048,576 if 0. Where all tokens do not
+	// fit, evenly spread ones are taken.
+	IdenticalRows int
+	// Hooks are for tests.
+	Hooks Hooks
+	// Progress, when not nil, is told how many rows of the work are done.
+	Progress func(step string, done, total int64)
+}
+
+// Hooks let a test damage a block, to prove that the damage is caught.
+type Hooks struct {
+	// BeforeLocal replaces a lookup before the full-domain comparison.
+	BeforeLocal func(*Lookup) (*Lookup, error)
+	// AfterLocal replaces it after that and before the whole model's gate.
+	AfterLocal func(*Lookup) (*Lookup, error)
+}
+
+const (
+	defaultChunkRows       = 1024
+	defaultValidationChunk = 257
+	defaultTolerance       = 1e-5
+	defaultIdenticalRows   = 1 << 20
+	maxChunkRows           = 1 << 20
+)
+
+// withDefaults checks o and fills zero values.
+func (o Options) withDefaults() (Options, error) {
+	if o.Contract != architectures.TokenIndicesOnly {
+		return o, fmt.Errorf("%w: contract is %q, expected %q", ErrContract, o.Contract, architectures.TokenIndicesOnly)
+	}
+	if err := CheckProfiles(o.Profiles); err != nil {
+		return o, err
+	}
+	for _, c := range []struct {
+		name     string
+		value    *int
+		standard int
+		most     int
+	}{
+		{"ChunkRows", &o.ChunkRows, defaultChunkRows, maxChunkRows},
+		{"ValidationChunk", &o.ValidationChunk, defaultValidationChunk, maxChunkRows},
+		{"IdenticalRows", &o.IdenticalRows, defaultIdenticalRows, math.MaxInt},
+	} {
+		if *c.value < 0 || *c.value > c.most {
+			return o, fmt.Errorf("%w: %s is %d, expected 1 to %d", ErrOptions, c.name, *c.value, c.most)
+		}
+		if *c.value == 0 {
+			*c.value = c.standard
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		value *float64
+	}{{"MaxAbs", &o.MaxAbs}, {"RelL2", &o.RelL2}} {
+		if !(*c.value >= 0) || math.IsInf(*c.value, 0) {
+			return o, fmt.Errorf("%w: %s is %v, expected a finite limit", ErrOptions, c.name, *c.value)
+		}
+		if *c.value == 0 {
+			*c.value = defaultTolerance
+		}
+	}
+	if o.XORBase < -1 || o.XORBase > len(o.Profiles) {
+		return o, fmt.Errorf("%w: XORBase is %d, expected −1 to %d", ErrOptions, o.XORBase, len(o.Profiles))
+	}
+	return o, nil
+}
