@@ -1,0 +1,256 @@
+package floatcodec
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// maxCodeLen limits Huffman codes so that a decoder's table of 2^maxCodeLen
+// four-byte entries stays in the first-level cache.
+const maxCodeLen = 11
+
+// absent marks a symbol that a code does not contain.
+const absent = 0xff
+
+// codeLens holds the length of each symbol's code: 1 to maxCodeLen, absent, or 0
+// for the only symbol of a code.
+type codeLens [256]uint8
+
+// huffmanLens returns the lengths of an optimal code with at most maxCodeLen
+// bits for the symbols with a count above zero, by package-merge (Larmore and
+// Hirschberg, 1990). There must be at least one such symbol.
+func huffmanLens(counts *[256]uint32) (lens codeLens) {
+	for i := range lens {
+		lens[i] = absent
+	}
+	type leaf struct {
+		weight uint64
+		sym    uint8
+	}
+	leaves := make([]leaf, 0, 256)
+	for s, c := range counts {
+		if c > 0 {
+			leaves = append(leaves, leaf{uint64(c), uint8(s)})
+		}
+	}
+	if len(leaves) == 1 {
+		lens[leaves[0].sym] = 0
+		return lens
+	}
+	slices.SortFunc(leaves, func(a, b leaf) int { // ties by symbol: the result is unique
+		if a.weight != b.weight {
+			if a.weight < b.weight {
+				return -1
+			}
+			return 1
+		}
+		return int(a.sym) - int(b.sym)
+	})
+	// Each level's list merges the leaves with pairs of the level below. Only
+	// which items are leaves matters afterwards.
+	var isLeaf [maxCodeLen][]bool
+	var prev []uint64
+	flags := make([]bool, 0, maxCodeLen*2*len(leaves))
+	var buffers [2][]uint64 // take turns
+	for i := range buffers {
+		buffers[i] = make([]uint64, 0, 2*len(leaves))
+	}
+	for level := range maxCodeLen {
+		pairs := len(prev) / 2
+		cur := buffers[level%2]
+		start := len(flags)
+		i, j := 0, 0
+		for i < len(leaves) || j < pairs {
+			if j < pairs && (i == len(leaves) || prev[2*j]+prev[2*j+1] < leaves[i].weight) {
+				cur = append(cur, prev[2*j]+prev[2*j+1])
+				flags = append(flags, false)
+				j++
+			} else {
+				cur = append(cur, leaves[i].weight)
+				flags = append(flags, true)
+				i++
+			}
+		}
+		isLeaf[level] = flags[start:]
+		prev = cur
+	}
+	for _, l := range leaves {
+		lens[l.sym] = 0
+	}
+	take := 2*len(leaves) - 2
+	for level := maxCodeLen - 1; level >= 0 && take > 0; level-- {
+		n := 0
+		for _, leaf := range isLeaf[level][:take] {
+			if leaf {
+				n++
+			}
+		}
+		for _, l := range leaves[:n] {
+			lens[l.sym]++
+		}
+		take = 2 * (take - n)
+	}
+	return lens
+}
+
+// check reports whether the lengths describe a complete prefix code.
+func (c *codeLens) check() error {
+	kraft, present := 0, 0
+	for _, l := range c {
+		if l == absent {
+			continue
+		}
+		if l > maxCodeLen {
+			return fmt.Errorf("%w: code of %d bits", ErrCorrupt, l)
+		}
+		present++
+		kraft += 1 << (maxCodeLen - l)
+	}
+	// A single symbol has length 0 and fills the code space by itself.
+	if present == 0 || kraft != 1<<maxCodeLen {
+		return fmt.Errorf("%w: incomplete code", ErrCorrupt)
+	}
+	return nil
+}
+
+// An encodeTable entry holds a code, lowest bit first, in its low 16 bits, the length in
+// bits 16 to 23, and bit 31 set for an absent symbol, whose place a symbol with
+// the shortest code takes.
+type encodeTable [256]uint32
+
+const absentFlag = 1 << 31
+
+func (c *codeLens) encodeTable() (t encodeTable) {
+	codes := c.canonical()
+	best := -1
+	for s, l := range c {
+		if l == absent {
+			continue
+		}
+		t[s] = uint32(codes[s]) | uint32(l)<<16
+		if best < 0 || l < c[best] {
+			best = s
+		}
+	}
+	for s, l := range c {
+		if l == absent {
+			t[s] = t[best] | absentFlag
+		}
+	}
+	return t
+}
+
+// canonical assigns codes in order of length, then symbol, and reverses their
+// bits, since streams are read lowest bit first.
+func (c *codeLens) canonical() (codes [256]uint16) {
+	code := uint16(0)
+	for l := uint8(1); l <= maxCodeLen; l++ {
+		for s, n := range c {
+			if n == l {
+				codes[s] = bits.Reverse16(code) >> (16 - l)
+				code++
+			}
+		}
+		code <<= 1
+	}
+	return codes
+}
+
+// A decodeTable maps the next maxCodeLen bits of a stream to up to three
+// symbols: bits 0 to 23 hold the symbols, bits 24 to 29 the length of all their
+// codes together, bits 30 and 31 their number.
+type decodeTable struct {
+	multi [1 << maxCodeLen]uint32
+	lens  [256]uint8
+}
+
+func (c *codeLens) decodeTable(t *decodeTable) {
+	t.lens = *c
+	codes := c.canonical()
+	// single symbols first: symbol | length<<8
+	var single [1 << maxCodeLen]uint16
+	for s, l := range c {
+		if l == absent {
+			t.lens[s] = 0
+			continue
+		}
+		for i := int(codes[s]); i < len(single); i += 1 << l {
+			single[i] = uint16(s) | uint16(l)<<8
+		}
+	}
+	for i := range t.multi {
+		var e, used, n uint32
+		for n < 3 {
+			x := single[i>>used]
+			l := uint32(x >> 8)
+			if used+l > maxCodeLen {
+				break
+			}
+			e |= uint32(x&0xff) << (8 * n)
+			used += l
+			n++
+		}
+		t.multi[i] = e | used<<24 | n<<30
+	}
+}
+
+// append writes the lengths with a bitWriter: first and last symbol, then
+// each length as a difference from the one stride symbols before, since
+// neighbouring exponents have similar lengths. An absent symbol counts as one
+// bit longer than the longest.
+func (c *codeLens) append(w *bitWriter, stride int) {
+	first, last := 255, 0
+	for s, l := range c {
+		if l != absent {
+			first, last = min(first, s), max(last, s)
+		}
+	}
+	w.put(uint64(first), 8)
+	w.put(uint64(last), 8)
+	if first == last {
+		return
+	}
+	for s := first; s <= last; s++ {
+		w.unary(zigzag(lenValue(c[s]) - c.predict(s, first, stride)))
+	}
+}
+
+const absentLen = maxCodeLen + 1
+
+func lenValue(l uint8) int {
+	if l == absent {
+		return absentLen
+	}
+	return int(l)
+}
+
+func (c *codeLens) predict(s, first, stride int) int {
+	if s-stride < first {
+		return absentLen - 1
+	}
+	return lenValue(c[s-stride])
+}
+
+func readLens(r *bitReader, stride int) (c codeLens, err error) {
+	for i := range c {
+		c[i] = absent
+	}
+	first, last := int(r.get(8)), int(r.get(8))
+	if first == last {
+		c[first] = 0
+	}
+	for s := first; s <= last && first != last; s++ {
+		v := c.predict(s, first, stride) + unzigzag(r.unary(2*absentLen))
+		if v < 1 || v > absentLen {
+			return c, fmt.Errorf("%w: code length %d", ErrCorrupt, v)
+		}
+		if v < absentLen {
+			c[s] = uint8(v)
+		}
+	}
+	if r.bad {
+		return c, fmt.Errorf("%w: code lengths cut short", ErrCorrupt)
+	}
+	return c, c.check()
+}

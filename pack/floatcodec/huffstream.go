@@ -1,0 +1,427 @@
+package floatcodec
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"unsafe"
+)
+
+const (
+	// blockLen is the number of elements that share a table.
+	blockLen = 256
+	// segments is the number of bit streams that a chunk's blocks are dealt
+	// to, in contiguous runs, so that a decoder can work on several at once.
+	segments = 4
+	// maxTables is the number of Huffman tables that a tensor may have.
+	maxTables = 8
+)
+
+// huffCoder encodes with up to maxTables codes.
+type huffCoder struct {
+	lens   []codeLens
+	stride int
+	enc    []encodeTable
+	cost   [256]uint64 // byte t: length of the symbol's code in table t
+	filler byte        // a symbol with a short code, for elements coded as exceptions
+}
+
+// absentCost stands for the bits of a symbol that a table lacks. An exception
+// takes more, but eight of these must fit in a byte.
+const absentCost = 31
+
+func newHuffCoder(lens []codeLens, stride int) *huffCoder {
+	h := &huffCoder{lens: lens, stride: stride, enc: make([]encodeTable, len(lens))}
+	for t := range lens {
+		h.enc[t] = lens[t].encodeTable()
+		for s, l := range lens[t] {
+			if l == absent {
+				l = absentCost
+			}
+			h.cost[s] |= uint64(l) << (8 * t)
+		}
+	}
+	best := 255 * 8
+	for s, c := range h.cost {
+		sum := 0
+		for ; c != 0; c >>= 8 {
+			sum += int(c & 0xff)
+		}
+		if sum < best {
+			best, h.filler = sum, byte(s)
+		}
+	}
+	return h
+}
+
+// choose returns the table that codes the block in the fewest bits.
+func (h *huffCoder) choose(block []byte) int {
+	if len(h.lens) == 1 {
+		return 0
+	}
+	var even, odd uint64
+	b := block
+	for len(b) >= 8 {
+		q := binary.LittleEndian.Uint64(b)
+		x := h.cost[q&0xff] + h.cost[q>>8&0xff] + h.cost[q>>16&0xff] + h.cost[q>>24&0xff] +
+			h.cost[q>>32&0xff] + h.cost[q>>40&0xff] + h.cost[q>>48&0xff] + h.cost[q>>56]
+		even += x & 0x00ff00ff00ff00ff
+		odd += x >> 8 & 0x00ff00ff00ff00ff
+		b = b[8:]
+	}
+	for _, s := range b {
+		even += h.cost[s] & 0x00ff00ff00ff00ff
+		odd += h.cost[s] >> 8 & 0x00ff00ff00ff00ff
+	}
+	best, table := uint64(1)<<62, 0
+	for t := range h.lens {
+		c := even
+		if t&1 == 1 {
+			c = odd
+		}
+		if c = c >> (16 * (t >> 1)) & 0xffff; c < best {
+			best, table = c, t
+		}
+	}
+	return table
+}
+
+func selectorBits(tables int) int { return bits.Len(uint(tables - 1)) }
+
+// segmentBlocks returns the number of blocks in n symbols and in each segment.
+func segmentBlocks(n int) (blocks, each int) {
+	blocks = (n + blockLen - 1) / blockLen
+	return blocks, (blocks + segments - 1) / segments
+}
+
+// append codes the symbols: selectors, lengths of the first three bit streams,
+// bit streams. Symbols that the chosen table lacks are reported to missing by
+// index and coded as another.
+func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
+	n := len(sym)
+	blocks, each := segmentBlocks(n)
+	sel := bitWriter{dst: dst}
+	var choice [1 << (maxChunkLog - 8)]uint8
+	for b := range blocks {
+		t := h.choose(sym[b*blockLen : min(n, (b+1)*blockLen)])
+		choice[b] = uint8(t)
+		sel.put(uint64(t), uint(selectorBits(len(h.lens))))
+	}
+	dst = sel.flush()
+	lengths := len(dst)
+	dst = append(dst, make([]byte, 4*(segments-1))...)
+	need := (n*maxCodeLen+7)/8 + 8*segments + 8
+	start := len(dst)
+	dst = grow(dst, need)
+	pos := start
+	for s := range segments {
+		from := pos
+		var acc uint64
+		var nbits uint
+		for b := s * each; b < min(blocks, (s+1)*each); b++ {
+			lo, hi := b*blockLen, min(n, (b+1)*blockLen)
+			t := &h.enc[choice[b]]
+			var flags uint32
+			pos, acc, nbits, flags = encodeBlock(dst, pos, acc, nbits, t, sym[lo:hi])
+			if flags&absentFlag != 0 {
+				for i := lo; i < hi; i++ {
+					if t[sym[i]]&absentFlag != 0 {
+						missing(i)
+					}
+				}
+			}
+		}
+		if nbits > 0 {
+			dst[pos] = byte(acc)
+			pos++
+		}
+		if s < segments-1 {
+			binary.LittleEndian.PutUint32(dst[lengths+4*s:], uint32(pos-from))
+		}
+	}
+	return dst[:pos]
+}
+
+// encodeBlock writes the codes of the symbols after nbits (below 8) bits of acc.
+// It stores eight bytes at a time, so dst needs as much slack.
+func encodeBlock(dst []byte, pos int, acc uint64, nbits uint, t *encodeTable, sym []byte) (int, uint64, uint, uint32) {
+	var flags uint32
+	for len(sym) >= 4 {
+		a, b, c, d := t[sym[0]], t[sym[1]], t[sym[2]], t[sym[3]]
+		flags |= a | b | c | d
+		la, lb, lc, ld := uint(a>>16&0xff), uint(b>>16&0xff), uint(c>>16&0xff), uint(d>>16&0xff)
+		ab := uint64(a&0xffff) | uint64(b&0xffff)<<(la&63)
+		cd := uint64(c&0xffff) | uint64(d&0xffff)<<(lc&63)
+		acc |= (ab | cd<<((la+lb)&63)) << (nbits & 63)
+		nbits += la + lb + lc + ld
+		binary.LittleEndian.PutUint64(dst[pos:], acc)
+		pos += int(nbits >> 3)
+		acc >>= nbits &^ 7 & 63
+		nbits &= 7
+		sym = sym[4:]
+	}
+	for _, s := range sym {
+		e := t[s]
+		flags |= e
+		acc |= uint64(e&0xffff) << (nbits & 63)
+		nbits += uint(e >> 16 & 0xff)
+		binary.LittleEndian.PutUint64(dst[pos:], acc)
+		pos += int(nbits >> 3)
+		acc >>= nbits &^ 7 & 63
+		nbits &= 7
+	}
+	return pos, acc, nbits, flags
+}
+
+// symBuffer takes a block of symbols and the overrun of a decoder that stores
+// four bytes at a time.
+type symBuffer [blockLen + 16]byte
+
+// segmentReader is the state of one bit stream of a chunk.
+type segmentReader struct {
+	src   []byte // from the stream's start to the end of the payload
+	size  int    // bytes of src that belong to the stream
+	pos   int    // bits consumed
+	block int    // next block
+	end   int    // after the last block
+}
+
+// maxBlockBytes bounds what decoding one block may read: its codes, and a
+// word past the last.
+const maxBlockBytes = blockLen*maxCodeLen/8 + 8
+
+// huffReader decodes what huffCoder.append wrote.
+type huffReader struct {
+	n      int
+	tables []decodeTable
+	sel    []byte
+	selN   int
+	seg    [segments]segmentReader
+	sym    [segments]symBuffer
+}
+
+// init parses the payload of n symbols.
+func (h *huffReader) init(payload []byte, n int, tables []decodeTable) error {
+	blocks, each := segmentBlocks(n)
+	h.n, h.tables = n, tables
+	h.selN = selectorBits(len(tables))
+	selBytes := (blocks*h.selN + 7) / 8
+	if len(payload) < selBytes+4*(segments-1) {
+		return fmt.Errorf("%w: Huffman stream cut short", ErrCorrupt)
+	}
+	h.sel = payload[:selBytes]
+	for b := range blocks {
+		if h.selector(b) >= len(tables) {
+			return fmt.Errorf("%w: no table %d", ErrCorrupt, h.selector(b))
+		}
+	}
+	lengths, rest := payload[selBytes:selBytes+4*(segments-1)], payload[selBytes+4*(segments-1):]
+	for s := range segments {
+		size := len(rest)
+		if s < segments-1 {
+			v := binary.LittleEndian.Uint32(lengths[4*s:])
+			if uint64(v) > uint64(len(rest)) {
+				return fmt.Errorf("%w: bit stream %d cut short", ErrCorrupt, s)
+			}
+			size = int(v)
+		}
+		h.seg[s] = segmentReader{src: rest, size: size, block: min(s*each, blocks), end: min((s+1)*each, blocks)}
+		rest = rest[size:]
+	}
+	return nil
+}
+
+func (h *huffReader) selector(b int) int {
+	if h.selN == 0 {
+		return 0
+	}
+	p := b * h.selN
+	v := int(h.sel[p>>3])
+	if p>>3+1 < len(h.sel) {
+		v |= int(h.sel[p>>3+1]) << 8
+	}
+	return v >> (p & 7) & (1<<h.selN - 1)
+}
+
+// each decodes all blocks and hands each to emit with the index of its first
+// symbol. The order of blocks is not specified.
+func (h *huffReader) each(emit func(first int, sym []byte)) error {
+	for s := 0; s < segments; s += 2 {
+		a, b := &h.seg[s], &h.seg[s+1]
+		for a.block < a.end {
+			if b.block < b.end {
+				na, nb := h.blockSize(a), h.blockSize(b)
+				ra, oka := a.window()
+				rb, okb := b.window()
+				ta, tb := &h.tables[h.selector(a.block)], &h.tables[h.selector(b.block)]
+				if oka && okb && na == blockLen && nb == blockLen {
+					pa, pb := decodeTwo(&h.sym[s], &h.sym[s+1], &ra[0], &rb[0], a.pos&7, b.pos&7, ta, tb)
+					a.advance(pa)
+					b.advance(pb)
+				} else {
+					a.advance(decodeOne(&h.sym[s], &ra[0], a.pos&7, ta, na))
+					b.advance(decodeOne(&h.sym[s+1], &rb[0], b.pos&7, tb, nb))
+				}
+				emit((a.block-1)*blockLen, h.sym[s][:na])
+				emit((b.block-1)*blockLen, h.sym[s+1][:nb])
+				continue
+			}
+			na := h.blockSize(a)
+			ra, _ := a.window()
+			a.advance(decodeOne(&h.sym[s], &ra[0], a.pos&7, &h.tables[h.selector(a.block)], na))
+			emit((a.block-1)*blockLen, h.sym[s][:na])
+		}
+	}
+	for s := range h.seg {
+		if err := h.seg[s].finish(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *huffReader) blockSize(r *segmentReader) int {
+	return min(blockLen, h.n-r.block*blockLen)
+}
+
+// window returns the bytes from which the next block is decoded: at least
+// maxBlockBytes, from the byte that holds the next bit. Near the end of the
+// payload they are a copy, zeros following the last byte.
+func (r *segmentReader) window() (w []byte, direct bool) {
+	at := min(r.pos>>3, len(r.src))
+	if len(r.src)-at >= maxBlockBytes {
+		return r.src[at:], true
+	}
+	w = make([]byte, maxBlockBytes)
+	copy(w, r.src[at:])
+	return w, false
+}
+
+// advance records that a block was decoded and where its bits ended, counted
+// from the byte that held its first.
+func (r *segmentReader) advance(pos int) {
+	r.pos = r.pos&^7 + pos
+	r.block++
+}
+
+// finish checks that the blocks used the stream up to its last byte, and that
+// the bits that pad it are zero.
+func (r *segmentReader) finish() error {
+	if (r.pos+7)/8 != r.size {
+		return fmt.Errorf("%w: bit stream of %d bytes, %d bits used", ErrCorrupt, r.size, r.pos)
+	}
+	if r.pos&7 != 0 && r.src[r.size-1]>>(r.pos&7) != 0 {
+		return fmt.Errorf("%w: bit stream padded with ones", ErrCorrupt)
+	}
+	return nil
+}
+
+// The decoders below read words through pointers, because bounds checks in the
+// innermost loop cost a quarter of the speed. What keeps them in bounds: a code
+// has at most maxCodeLen bits, so n ≤ blockLen symbols end within maxBlockBytes of
+// in, where the last load starts at most eight bytes before; a lookup yields at
+// most three symbols and stores four bytes, which symBuffer's slack takes.
+
+func load64(p *byte, bit int) uint64 {
+	return *(*uint64)(unsafe.Add(unsafe.Pointer(p), bit>>3)) >> (bit & 7)
+}
+
+func store32(p *symBuffer, at int, v uint32) {
+	*(*uint32)(unsafe.Add(unsafe.Pointer(p), at)) = v
+}
+
+// decodeOne decodes n ≤ blockLen symbols from bit pos of in and returns the
+// position after the last.
+func decodeOne(out *symBuffer, in *byte, pos int, t *decodeTable, n int) int {
+	return decodeTail(out, in, pos, t, 0, n)
+}
+
+// decodeTail decodes symbols o to n.
+func decodeTail(out *symBuffer, in *byte, pos int, t *decodeTable, o, n int) int {
+	for o+15 <= n {
+		w := load64(in, pos)
+		var sum uint32
+		for range 5 {
+			e := t.multi[w&(1<<maxCodeLen-1)]
+			store32(out, o, e)
+			w >>= e >> 24 & 63
+			o += int(e >> 30)
+			sum += e >> 24
+		}
+		pos += int(sum & 63)
+	}
+	for o+3 <= n {
+		e := t.multi[load64(in, pos)&(1<<maxCodeLen-1)]
+		store32(out, o, e)
+		pos += int(e >> 24 & 63)
+		o += int(e >> 30)
+	}
+	for ; o < n; o++ {
+		s := byte(t.multi[load64(in, pos)&(1<<maxCodeLen-1)])
+		out[o] = s
+		pos += int(t.lens[s])
+	}
+	return pos
+}
+
+// decodeTwo decodes a full block from each of two streams at once: the lookups
+// of one fill the time in which those of the other wait.
+func decodeTwo(outA, outB *symBuffer, inA, inB *byte, posA, posB int, ta, tb *decodeTable) (int, int) {
+	oa, ob := 0, 0
+	for oa <= blockLen-15 && ob <= blockLen-15 {
+		wa, wb := load64(inA, posA), load64(inB, posB)
+		// Five codes have at most 55 bits, so the sum of the lengths stays
+		// below the counts, which the entries hold from bit 30.
+		ea := ta.multi[wa&(1<<maxCodeLen-1)]
+		eb := tb.multi[wb&(1<<maxCodeLen-1)]
+		store32(outA, oa, ea)
+		store32(outB, ob, eb)
+		wa >>= ea >> 24 & 63
+		wb >>= eb >> 24 & 63
+		oa += int(ea >> 30)
+		ob += int(eb >> 30)
+		sa, sb := ea>>24, eb>>24
+
+		ea = ta.multi[wa&(1<<maxCodeLen-1)]
+		eb = tb.multi[wb&(1<<maxCodeLen-1)]
+		store32(outA, oa, ea)
+		store32(outB, ob, eb)
+		wa >>= ea >> 24 & 63
+		wb >>= eb >> 24 & 63
+		oa += int(ea >> 30)
+		ob += int(eb >> 30)
+		sa, sb = sa+ea>>24, sb+eb>>24
+
+		ea = ta.multi[wa&(1<<maxCodeLen-1)]
+		eb = tb.multi[wb&(1<<maxCodeLen-1)]
+		store32(outA, oa, ea)
+		store32(outB, ob, eb)
+		wa >>= ea >> 24 & 63
+		wb >>= eb >> 24 & 63
+		oa += int(ea >> 30)
+		ob += int(eb >> 30)
+		sa, sb = sa+ea>>24, sb+eb>>24
+
+		ea = ta.multi[wa&(1<<maxCodeLen-1)]
+		eb = tb.multi[wb&(1<<maxCodeLen-1)]
+		store32(outA, oa, ea)
+		store32(outB, ob, eb)
+		wa >>= ea >> 24 & 63
+		wb >>= eb >> 24 & 63
+		oa += int(ea >> 30)
+		ob += int(eb >> 30)
+		sa, sb = sa+ea>>24, sb+eb>>24
+
+		ea = ta.multi[wa&(1<<maxCodeLen-1)]
+		eb = tb.multi[wb&(1<<maxCodeLen-1)]
+		store32(outA, oa, ea)
+		store32(outB, ob, eb)
+		oa += int(ea >> 30)
+		ob += int(eb >> 30)
+		sa, sb = sa+ea>>24, sb+eb>>24
+
+		posA += int(sa & 63)
+		posB += int(sb & 63)
+	}
+	return decodeTail(outA, inA, posA, ta, oa, blockLen), decodeTail(outB, inB, posB, tb, ob, blockLen)
+}

@@ -1,0 +1,465 @@
+package floatcodec
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/hfcompress/compress/tensor"
+)
+
+// Trainer makes the model of one tensor from a sample of its chunks, so that a
+// tensor need not be in memory as a whole. Feed it the chunks that
+// [Trainer.Sample] lists, in that order, then call [Trainer.Model]. The model
+// depends on nothing else: not on speed, threads or architecture. A Trainer is
+// for one goroutine.
+type Trainer struct {
+	dtype  tensor.DType
+	shape  tensor.Shape
+	opts   Options
+	model  *Model // size and chunking only
+	sample []int
+	added  int
+	raw    []byte // sampled blocks, one after the other
+	blocks []sampleBlock
+}
+
+// sampleBlock is a stretch of at most blockLen sampled elements.
+type sampleBlock struct {
+	first int64 // index of the first element in the tensor
+	n     int   // elements
+}
+
+// NewTrainer prepares the training for a tensor of size bytes. The shape guides
+// the level [Max]; it may be nil, and is ignored if it does not describe size
+// bytes of type d. Any size is fine: bytes after the last whole element are kept
+// too. An error wraps [tensor.ErrDType] if d is not a type, or reports a negative
+// size.
+func NewTrainer(d tensor.DType, shape tensor.Shape, size int64, opts Options) (*Trainer, error) {
+	if d.Bits() == 0 {
+		return nil, fmt.Errorf("%w %v", tensor.ErrDType, d)
+	}
+	if size < 0 {
+		return nil, fmt.Errorf("floatcodec: negative size %d", size)
+	}
+	if opts.Level > Max {
+		return nil, fmt.Errorf("floatcodec: unknown level %v", opts.Level)
+	}
+	t := &Trainer{dtype: d, shape: shape, opts: opts}
+	if n, err := shape.Bytes(d); err != nil || int64(n) != size || len(shape) == 0 {
+		t.shape = nil
+	}
+	t.model = &Model{layout: layoutsFor(d)[0], size: size, chunkLog: chunkLog, level: opts.Level}
+	chunks := t.model.Chunks()
+	take := min(chunks, sampleChunks[opts.Level])
+	for i := range take {
+		t.sample = append(t.sample, int(int64(i)*int64(chunks)/int64(take)))
+	}
+	return t, nil
+}
+
+// How much of a tensor each level looks at before it fixes the tables.
+var (
+	sampleChunks = [...]int{Fast: 16, Dense: 64, Max: 256}
+	sampleBlocks = [...]int{Fast: 256, Dense: 2048, Max: 8192}
+)
+
+// Sample returns the indices of the chunks to feed, in ascending order. Their
+// sizes are those of the model: [ChunkElements] elements each, the last chunk
+// with what is left.
+func (t *Trainer) Sample() []int { return t.sample }
+
+// ChunkRange returns where chunk i lies in the tensor's bytes.
+func (t *Trainer) ChunkRange(i int) (offset int64, size int) {
+	return int64(i) * int64(t.model.ChunkBytes()), t.model.ChunkSize(i)
+}
+
+// Add feeds the bytes of the next chunk of the sample. It keeps copies of what it
+// needs. A chunk that is not next, or has the wrong size, is an error.
+func (t *Trainer) Add(chunk int, raw []byte) error {
+	if t.added >= len(t.sample) || t.sample[t.added] != chunk || len(raw) != t.model.ChunkSize(chunk) {
+		return fmt.Errorf("floatcodec: chunk %d with %d bytes is not the next of the sample", chunk, len(raw))
+	}
+	t.added++
+	w := t.model.layout.width
+	n := len(raw) / w
+	blocks, _ := segmentBlocks(n)
+	take := min(blocks, (sampleBlocks[t.opts.Level]+len(t.sample)-1)/len(t.sample))
+	for j := range take {
+		b := j * blocks / take
+		lo, hi := b*blockLen, min(n, (b+1)*blockLen)
+		t.raw = append(t.raw, raw[lo*w:hi*w]...)
+		t.blocks = append(t.blocks, sampleBlock{int64(chunk)<<chunkLog + int64(lo), hi - lo})
+	}
+	return nil
+}
+
+// Model fixes the tables. It is an error to call it before the whole sample is
+// there.
+func (t *Trainer) Model() (*Model, error) {
+	if t.added != len(t.sample) {
+		return nil, fmt.Errorf("floatcodec: trained on %d of %d sampled chunks", t.added, len(t.sample))
+	}
+	m := *t.model
+	m.layout, m.base = t.chooseLayout()
+	split := newSplitter(m.layout, m.base)
+	n := len(t.raw) / m.layout.width
+	sym := make([]byte, n)
+	low := make([][]byte, m.layout.lowStreams())
+	for j := range low {
+		low[j] = make([]byte, n)
+	}
+	part := make([][]byte, len(low))
+	at := 0
+	for _, b := range t.blocks {
+		for j := range low {
+			part[j] = low[j][at : at+b.n]
+		}
+		split.split(t.raw[at*m.layout.width:], b.n, sym[at:at+b.n], part)
+		at += b.n
+	}
+	total := m.size / int64(m.layout.width)
+	m.syms = t.trainSymbols(&m, sym, total)
+	m.low = make([]*coder, len(low))
+	for j, b := range low {
+		width := 8
+		if j == 0 && m.layout.field() > 0 {
+			width = m.layout.field()
+		}
+		m.low[j] = trainLow(b, width, total)
+	}
+	return m.seal(), nil
+}
+
+// chooseLayout picks the layout, and for symbols of more than eight bits the
+// window of 256 that holds the most elements. If more than one in 64 falls
+// outside, another layout is better.
+func (t *Trainer) chooseLayout() (layout, int) {
+	choices := layoutsFor(t.dtype)
+	l := choices[0]
+	if l.sym <= 8 {
+		return l, 0
+	}
+	hist := make([]int, 1<<l.sym)
+	split := newSplitter(l, 0)
+	total := 0
+	step := l.width * 4
+	for at := 0; at+l.width <= len(t.raw); at += step {
+		y, _ := split.element(t.raw[at:])
+		hist[y]++
+		total++
+	}
+	in := 0
+	for _, c := range hist[:256] {
+		in += c
+	}
+	best, base := in, 0
+	for b := 1; b < len(hist); b++ {
+		in += hist[(b+255)%len(hist)] - hist[b-1]
+		if in > best {
+			best, base = in, b
+		}
+	}
+	if (total-best)*64 > total && len(choices) > 1 {
+		return choices[1], 0
+	}
+	return l, base
+}
+
+// trainLow returns a Huffman table for a stream of width-bit values, or nil if
+// packing them is about as good.
+func trainLow(b []byte, width int, total int64) *coder {
+	var counts [256]uint32
+	for _, v := range b {
+		counts[v]++
+	}
+	if len(b) == 0 || counts[b[0]] == uint32(len(b)) {
+		return nil
+	}
+	costs := shannonCosts(&counts)
+	sum := uint64(0)
+	for s, c := range counts {
+		sum += uint64(c) * uint64(costs[s])
+	}
+	// 3 % and the size of the table, or it is not worth the time.
+	packed := uint64(len(b)) * uint64(width) * costUnit
+	if sum*100 > packed*97 || scale(packed-sum, uint64(total), uint64(len(b))) < 1024*costUnit {
+		return nil
+	}
+	smooth(&counts)
+	return &coder{stride: 1, huff: []codeLens{huffmanLens(&counts)}}
+}
+
+// smooth gives every value that the sample lacks a code too: low bits are spread
+// wide, so what a sample misses is not rare enough for exceptions.
+func smooth(counts *[256]uint32) {
+	for s := range counts {
+		counts[s] = counts[s]*4 + 1
+	}
+}
+
+// costUnit is the fraction of a bit in which training counts.
+const costUnit = 16
+
+// maxCost caps the cost of one symbol so that a block's total fits 16 bits.
+const maxCost = 255
+
+// shannonCosts returns -log2 of each symbol's share, in 1/costUnit bits. It uses
+// integers alone: floating point may differ between architectures.
+func shannonCosts(counts *[256]uint32) (costs [256]uint16) {
+	total := uint64(0)
+	for _, c := range counts {
+		total += uint64(c)
+	}
+	lt := log2(max(total, 1))
+	for s, c := range counts {
+		costs[s] = maxCost
+		if c > 0 {
+			costs[s] = uint16(min(maxCost, lt-log2(uint64(c))))
+		}
+	}
+	return costs
+}
+
+// log2 returns the logarithm of x > 0 in 1/costUnit bits, rounded down.
+func log2(x uint64) int {
+	whole := bits.Len64(x) - 1
+	y := x << (63 - whole) >> 32 // 31 bits after the leading one
+	frac := 0
+	for f := costUnit / 2; f > 0; f /= 2 {
+		y = y * y >> 31
+		if y>>32 != 0 {
+			y >>= 1
+			frac += f
+		}
+	}
+	return whole*costUnit + frac
+}
+
+// symbolCount is one entry of a block's histogram.
+type symbolCount struct {
+	sym   uint8
+	count uint16
+}
+
+// blockStats is what clustering needs to know of one sampled block.
+type blockStats struct {
+	hist []symbolCount
+	mean int // of the symbols, scaled
+	n    int
+}
+
+func (t *Trainer) trainSymbols(m *Model, sym []byte, total int64) *coder {
+	if len(sym) == 0 {
+		return nil
+	}
+	stats := make([]blockStats, 0, len(t.blocks))
+	at := 0
+	for _, b := range t.blocks {
+		stats = append(stats, newBlockStats(sym[at:at+b.n]))
+		at += b.n
+	}
+	var all [256]uint32
+	for _, s := range stats {
+		for _, h := range s.hist {
+			all[h.sym] += uint32(h.count)
+		}
+	}
+	var best *coder
+	// Symbols stored as bytes are what there is to beat.
+	bestCost := uint64(total) * 8 * costUnit
+	for _, tables := range tableChoices(t.opts.Level, total) {
+		if tables > 1 && tables*4 > len(stats) {
+			break
+		}
+		counts := cluster(stats, tables)
+		for _, rans := range []bool{false, true} {
+			if rans && t.opts.Level == Fast {
+				break
+			}
+			c := newSymbolCoder(counts, m.layout.stride(), rans)
+			if cost := c.expect(stats, len(sym), total); cost < bestCost {
+				best, bestCost = c, cost
+			}
+		}
+	}
+	return best
+}
+
+// tableChoices lists how many tables to try.
+func tableChoices(level Level, total int64) []int {
+	if level != Fast {
+		return []int{1, 2, 4, 8}
+	}
+	switch {
+	case total < 8<<10:
+		return []int{1}
+	case total < 32<<10:
+		return []int{1, 2}
+	case total < 128<<10:
+		return []int{1, 4}
+	}
+	return []int{1, 8}
+}
+
+func newBlockStats(sym []byte) blockStats {
+	var counts [256]uint16
+	sum := 0
+	for _, s := range sym {
+		counts[s]++
+		sum += int(s)
+	}
+	b := blockStats{n: len(sym), mean: sum * 1024 / len(sym)}
+	for s, c := range counts {
+		if c > 0 {
+			b.hist = append(b.hist, symbolCount{uint8(s), c})
+		}
+	}
+	return b
+}
+
+// cluster divides blocks into groups that share a table and returns each
+// group's counts. Weights differ mostly in scale from block to block, so groups
+// start as ranges of the mean symbol; two rounds then move blocks to the table
+// that codes them best.
+func cluster(blocks []blockStats, tables int) [][256]uint32 {
+	order := make([]int, len(blocks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(blocks[a].mean, blocks[b].mean), cmp.Compare(a, b))
+	})
+	counts := make([][256]uint32, tables)
+	for rank, i := range order {
+		addBlock(&counts[rank*tables/len(order)], &blocks[i])
+	}
+	if tables == 1 {
+		return counts
+	}
+	for range 2 {
+		shannon := make([][256]uint16, tables)
+		for i := range counts {
+			shannon[i] = shannonCosts(&counts[i])
+		}
+		costs := packCosts(shannon)
+		next := make([][256]uint32, tables)
+		for i := range blocks {
+			t, _ := costs.best(&blocks[i], tables)
+			addBlock(&next[t], &blocks[i])
+		}
+		counts = next
+	}
+	return slices.DeleteFunc(counts, func(c [256]uint32) bool { return c == [256]uint32{} })
+}
+
+func addBlock(counts *[256]uint32, b *blockStats) {
+	for _, h := range b.hist {
+		counts[h.sym] += uint32(h.count)
+	}
+}
+
+// packedCosts holds the costs of a symbol in up to eight tables, in lanes of 16
+// bits of two words.
+type packedCosts [256][2]uint64
+
+func packCosts(tables [][256]uint16) *packedCosts {
+	var p packedCosts
+	for t := range tables {
+		for s, c := range tables[t] {
+			p[s][t>>2] |= uint64(c) << (16 * (t & 3))
+		}
+	}
+	return &p
+}
+
+// best returns the table that codes the block for the least cost.
+func (p *packedCosts) best(b *blockStats, tables int) (table int, cost uint64) {
+	var lo, hi uint64
+	for _, h := range b.hist {
+		lo += p[h.sym][0] * uint64(h.count)
+		hi += p[h.sym][1] * uint64(h.count)
+	}
+	cost = 1 << 62
+	for t := range tables {
+		c := lo
+		if t >= 4 {
+			c = hi
+		}
+		if c = c >> (16 * (t & 3)) & 0xffff; c < cost {
+			table, cost = t, c
+		}
+	}
+	return table, cost
+}
+
+func newSymbolCoder(counts [][256]uint32, stride int, rans bool) *coder {
+	c := &coder{stride: stride}
+	for i := range counts {
+		if rans {
+			c.rans = append(c.rans, normalise(&counts[i]))
+		} else {
+			c.huff = append(c.huff, huffmanLens(&counts[i]))
+		}
+	}
+	return c
+}
+
+// costs returns what each symbol costs in each table, in 1/costUnit bits.
+func (c *coder) costs() [][256]uint16 {
+	out := make([][256]uint16, 0, maxTables)
+	for i := range c.huff {
+		var t [256]uint16
+		for s, l := range c.huff[i] {
+			t[s] = maxCost
+			if l != absent {
+				t[s] = uint16(l) * costUnit
+			}
+		}
+		out = append(out, t)
+	}
+	for i := range c.rans {
+		var counts [256]uint32
+		for s, f := range c.rans[i] {
+			counts[s] = uint32(f)
+		}
+		out = append(out, shannonCosts(&counts))
+	}
+	return out
+}
+
+// expect estimates the cost of total symbols, the tables and the choice between
+// them, from the sample, in 1/costUnit bits.
+func (c *coder) expect(blocks []blockStats, sampled int, total int64) uint64 {
+	costs := packCosts(c.costs())
+	sum := uint64(0)
+	for i := range blocks {
+		_, cost := costs.best(&blocks[i], len(c.huff)+len(c.rans))
+		sum += cost
+	}
+	fixed := len(c.append(nil))
+	chunks := int(total>>chunkLog) + 1
+	if c.rans != nil {
+		fixed += chunks * ransLanes * 4
+	} else {
+		fixed += chunks * 4 * (segments - 1)
+	}
+	choice := uint64(total) / blockLen * uint64(selectorBits(len(c.huff)+len(c.rans)))
+	return scale(sum, uint64(total), uint64(sampled)) + (uint64(fixed)*8+choice)*costUnit
+}
+
+// scale returns x*num/den, which must fit 64 bits.
+func scale(x, num, den uint64) uint64 {
+	hi, lo := bits.Mul64(x, num)
+	q, _ := bits.Div64(hi, lo, den)
+	return q
+}
+
+// filler returns a symbol that costs little in every table.
+func (c *coder) filler() byte {
+	if c.rans != nil {
+		return c.ransEncoder().filler
+	}
+	return c.encoder().filler
+}
