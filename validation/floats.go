@@ -1,0 +1,96 @@
+package validation
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/hfcompress/compress/tensor"
+)
+
+// blockElements bounds the float64 scratch of a comparison.
+const blockElements = 1024
+
+// hasValues reports whether values of d can be read as float64.
+func hasValues(d tensor.DType) bool {
+	switch d {
+	case tensor.F16, tensor.BF16, tensor.F32, tensor.F64:
+		return true
+	}
+	return false
+}
+
+// readFloats converts len(dst) elements of t from element from on. The
+// conversion is exact for every supported type.
+func readFloats(dst []float64, t *tensor.Tensor, from int) {
+	b := t.Bytes()[from*t.DType().Size():]
+	switch t.DType() {
+	case tensor.F32:
+		for i := range dst {
+			dst[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+		}
+	case tensor.BF16:
+		for i := range dst {
+			dst[i] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16))
+		}
+	case tensor.F16:
+		for i := range dst {
+			dst[i] = halfValue(binary.LittleEndian.Uint16(b[2*i:]))
+		}
+	case tensor.F64:
+		for i := range dst {
+			dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+		}
+	}
+}
+
+// halfValue converts an IEEE 754 binary16 bit pattern.
+func halfValue(h uint16) float64 {
+	fraction, exponent := float64(h&0x3ff), int(h>>10&0x1f)
+	var v float64
+	switch {
+	case exponent == 31 && fraction != 0:
+		return math.NaN()
+	case exponent == 31:
+		v = math.Inf(1)
+	case exponent == 0:
+		v = math.Ldexp(fraction, -24)
+	default:
+		v = math.Ldexp(1024+fraction, exponent-25)
+	}
+	if h&0x8000 != 0 {
+		v = math.Copysign(v, -1)
+	}
+	return v
+}
+
+// wordText writes element i for people: its value and its bits.
+func wordText(t *tensor.Tensor, i int) string {
+	size := t.DType().Size()
+	if size == 0 {
+		return "?"
+	}
+	b := t.Bytes()[i*size : (i+1)*size]
+	var bits uint64
+	for k := size - 1; k >= 0; k-- {
+		bits = bits<<8 | uint64(b[k])
+	}
+	var value string
+	switch d := t.DType(); {
+	case hasValues(d):
+		var v [1]float64
+		readFloats(v[:], t, i)
+		value = fmt.Sprintf("%.9g", v[0])
+		if d == tensor.F64 {
+			value = fmt.Sprintf("%.17g", v[0])
+		}
+	case d == tensor.I8 || d == tensor.I16 || d == tensor.I32 || d == tensor.I64:
+		shift := uint(64 - 8*size)
+		value = fmt.Sprint(int64(bits<<shift) >> shift)
+	case d.IsFloat():
+		return fmt.Sprintf("%#0*x", 2*size+2, bits)
+	default:
+		value = fmt.Sprint(bits)
+	}
+	return fmt.Sprintf("%s (%#0*x)", value, 2*size+2, bits)
+}

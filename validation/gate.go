@@ -1,0 +1,59 @@
+package validation
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// DefaultTolerance is both limits of a zero [Gate].
+const DefaultTolerance = 1e-5
+
+// ErrGate is wrapped by errors about a gate that makes no sense.
+var ErrGate = errors.New("bad gate")
+
+// Gate is what an output must meet. Structure (names, order, element types,
+// shapes), integers, booleans and decisions must always be equal. The zero value
+// is the default gate: both limits 1e-5, no NaN or infinity, decisions taken
+// from the output "logits".
+type Gate struct {
+	// MaxAbs limits the largest |a−b| and RelL2 limits ‖a−b‖/max(‖a‖, 1e-12),
+	// where a is the source; both inclusive, both computed in float64. 0 means
+	// [DefaultTolerance]: for no tolerance at all set Exact.
+	MaxAbs float64 `json:"max_abs"`
+	RelL2  float64 `json:"relative_l2"`
+	// Exact demands equal values, and Bitwise equal bytes.
+	Exact   bool `json:"exact,omitempty"`
+	Bitwise bool `json:"bitwise,omitempty"`
+	// AllowNonFinite lets NaN and infinity pass in an output that is bitwise equal.
+	AllowNonFinite bool `json:"allow_non_finite,omitempty"`
+	// Decisions names the outputs whose largest element along the last axis is a
+	// decision. Nil means "logits"; an empty slice means none.
+	Decisions []string `json:"decisions"`
+	// StopEarly ends [Run] at the first example that fails.
+	StopEarly bool `json:"stop_early,omitempty"`
+}
+
+// Effective returns the gate with defaults filled in, or an error that wraps
+// [ErrGate] when a limit is negative or not finite.
+func (g Gate) Effective() (Gate, error) {
+	for _, limit := range []struct {
+		name  string
+		value *float64
+	}{{"max_abs", &g.MaxAbs}, {"relative_l2", &g.RelL2}} {
+		v := *limit.value
+		if v < 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+			return g, fmt.Errorf("%w: %s is %v, want a finite number that is not negative", ErrGate, limit.name, v)
+		}
+		if v == 0 {
+			*limit.value = DefaultTolerance
+		}
+	}
+	if g.Decisions == nil {
+		g.Decisions = []string{"logits"}
+	}
+	return g, nil
+}
+
+func (g Gate) decides(output string) bool { return slices.Contains(g.Decisions, output) }

@@ -1,0 +1,210 @@
+package validation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/tensor"
+)
+
+// TieOptions bound the search of [NearTies]. The zero value is useful.
+type TieOptions struct {
+	// Seed selects the random sequences.
+	Seed uint64
+	// Output is the decision output, "" for "logits". Its first axis is the
+	// sequence, its last one the choice; a third one between them is the position,
+	// of which the last is looked at.
+	Output string
+	// Calls bounds the batched calls of the search, 0 for 64, and Batch the
+	// sequences in one, 0 for 16. One more call per kept example measures it alone.
+	Calls, Batch int
+	// Length is the longest sequence tried, 0 for 8.
+	Length int
+	// Keep is how many examples to return, 0 for 8.
+	Keep int
+}
+
+// Tie is an example whose last decision is narrow: Margin is the distance
+// between the two largest logits when the example runs alone.
+type Tie struct {
+	Example Example
+	Margin  float64
+}
+
+// NearTies searches for inputs at whose last position the model decides most
+// narrowly, since these show a drift first. It tries single tokens and random
+// sequences, then changes one token at a time of the narrowest. The search is
+// deterministic and bounded; it finds small margins, not the smallest. The
+// result is sorted by margin. Keep the examples with [WriteFile], so that a rerun
+// uses the same.
+func NearTies(ctx context.Context, model architectures.Model, spec architectures.InputSpec, o TieOptions) ([]Tie, error) {
+	if spec.Vocabulary < 1 {
+		return nil, fmt.Errorf("%w: an empty vocabulary", ErrNothing)
+	}
+	set := func(v *int, value int) {
+		if *v <= 0 {
+			*v = value
+		}
+	}
+	set(&o.Calls, 64)
+	set(&o.Batch, 16)
+	set(&o.Length, 8)
+	set(&o.Keep, 8)
+	if spec.MaxPositions > 0 {
+		o.Length = min(o.Length, spec.MaxPositions)
+	}
+	if o.Output == "" {
+		o.Output = "logits"
+	}
+	s := tieSearch{ctx: ctx, model: model, o: o, vocabulary: spec.Vocabulary,
+		rng: rand.New(rand.NewPCG(o.Seed, 0x7469655f73656172)), seen: map[string]bool{}}
+	return s.run()
+}
+
+type tieSearch struct {
+	ctx        context.Context
+	model      architectures.Model
+	o          TieOptions
+	vocabulary int
+	rng        *rand.Rand
+	calls      int
+	best       []candidateTie // at most Keep, by margin
+	seen       map[string]bool
+}
+
+type candidateTie struct {
+	ids    []int
+	margin float64
+}
+
+func (s *tieSearch) run() ([]Tie, error) {
+	// A quarter of the calls on single tokens, a quarter on random sequences, the
+	// rest on improving what was found.
+	quarter := max(1, s.o.Calls/4)
+	tokens := sample(s.vocabulary, quarter*s.o.Batch)
+	for len(tokens) > 0 && s.calls < s.o.Calls {
+		var rows [][]int
+		n := min(s.o.Batch, len(tokens))
+		for _, token := range tokens[:n] {
+			rows = append(rows, []int{token})
+		}
+		tokens = tokens[n:]
+		if err := s.try(rows); err != nil {
+			return nil, err
+		}
+	}
+	for range quarter {
+		if s.calls >= s.o.Calls {
+			break
+		}
+		length := 1 + s.rng.IntN(s.o.Length)
+		var rows [][]int
+		for range s.o.Batch {
+			row := make([]int, length)
+			for i := range row {
+				row[i] = s.rng.IntN(s.vocabulary)
+			}
+			rows = append(rows, row)
+		}
+		if err := s.try(rows); err != nil {
+			return nil, err
+		}
+	}
+	for s.calls < s.o.Calls && len(s.best) > 0 {
+		parent := s.best[s.rng.IntN(len(s.best))].ids
+		var rows [][]int
+		for range s.o.Batch {
+			row := slices.Clone(parent)
+			row[s.rng.IntN(len(row))] = s.rng.IntN(s.vocabulary)
+			rows = append(rows, row)
+		}
+		if err := s.try(rows); err != nil {
+			return nil, err
+		}
+	}
+	return s.measured()
+}
+
+// try runs one batch of equally long sequences and keeps the narrowest.
+func (s *tieSearch) try(rows [][]int) error {
+	margins, err := s.margins(rows)
+	if err != nil {
+		return err
+	}
+	s.calls++
+	for i, ids := range rows {
+		key := fmt.Sprint(ids)
+		if s.seen[key] {
+			continue
+		}
+		s.seen[key] = true
+		s.best = append(s.best, candidateTie{ids, margins[i]})
+	}
+	slices.SortStableFunc(s.best, func(a, b candidateTie) int { return cmp.Compare(a.margin, b.margin) })
+	s.best = s.best[:min(len(s.best), s.o.Keep)]
+	return nil
+}
+
+// measured runs each kept sequence alone, as the example will.
+func (s *tieSearch) measured() ([]Tie, error) {
+	var ties []Tie
+	for _, c := range s.best {
+		margins, err := s.margins([][]int{c.ids})
+		if err != nil {
+			return nil, err
+		}
+		inputs, err := architectures.TokenInputs(c.ids)
+		if err != nil {
+			return nil, err
+		}
+		inputs.Flags = map[string]bool{flagHiddenStates: true, flagAttentions: true}
+		ties = append(ties, Tie{Example{Inputs: inputs}, margins[0]})
+	}
+	slices.SortStableFunc(ties, func(a, b Tie) int { return cmp.Compare(a.Margin, b.Margin) })
+	for i := range ties {
+		ties[i].Example.Name = fmt.Sprintf("near-tie-%d", i+1)
+	}
+	return ties, nil
+}
+
+// margins returns the margin at the last position of each sequence.
+func (s *tieSearch) margins(rows [][]int) ([]float64, error) {
+	inputs, err := architectures.TokenInputs(rows...)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.ctx.Err(); err != nil {
+		return nil, err
+	}
+	outputs, err := s.model.Forward(s.ctx, inputs)
+	if err != nil {
+		return nil, fmt.Errorf("near-tie search: %w", err)
+	}
+	t := outputs.Get(s.o.Output)
+	if t == nil {
+		return nil, fmt.Errorf("near-tie search: the model has no output %q", s.o.Output)
+	}
+	shape := t.Shape()
+	if !hasValues(t.DType()) || len(shape) < 2 || len(shape) > 3 || shape[0] != len(rows) || t.Len() == 0 || shape[len(shape)-1] < 2 {
+		return nil, fmt.Errorf("%w: near-tie search: output %q is %v, want values of shape [%d, positions, choices] or [%d, choices]",
+			tensor.ErrShape, s.o.Output, t, len(rows), len(rows))
+	}
+	choices := shape[len(shape)-1]
+	each := t.Len() / len(rows)
+	values := make([]float64, choices)
+	margins := make([]float64, len(rows))
+	for i := range rows {
+		readFloats(values, t, (i+1)*each-choices)
+		for _, v := range values {
+			if v-v != 0 {
+				return nil, fmt.Errorf("near-tie search: output %q is NaN or infinite for ids %v", s.o.Output, rows[i])
+			}
+		}
+		_, margins[i] = argmax(values)
+	}
+	return margins, nil
+}
