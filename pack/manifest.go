@@ -22,6 +22,7 @@ const (
 	ManifestName = "manifest.json"
 	ConfigName   = "config.json"
 	ExamplesName = "examples.json"
+	OutputsName  = "outputs.json"
 	ReportName   = "report.json"
 	PageName     = "report.html"
 )
@@ -52,6 +53,9 @@ type Manifest struct {
 	Weights Weights `json:"weights"`
 	// Tensors lists what is stored, in storage order.
 	Tensors []Tensor `json:"tensors"`
+	// Aliases gives the stored name of tensors that are stored under another one,
+	// as tied weights are.
+	Aliases map[string]string `json:"aliases,omitempty"`
 	// Files lists every other file of the package.
 	Files []File `json:"files"`
 }
@@ -211,7 +215,7 @@ func (m *Manifest) check(limits Limits) error {
 		}
 		seen[f.Name] = true
 	}
-	for _, name := range []string{ConfigName, ExamplesName, ReportName, PageName} {
+	for _, name := range []string{ConfigName, ExamplesName, OutputsName, ReportName, PageName} {
 		if !seen[name] {
 			return fmt.Errorf("file %q is not listed", name)
 		}
@@ -240,6 +244,11 @@ func (m *Manifest) check(limits Limits) error {
 	}
 	if end != m.Weights.Size {
 		return fmt.Errorf("tensors fill %d of %d bytes of %s", end, m.Weights.Size, m.Weights.Name)
+	}
+	for name, stored := range m.Aliases {
+		if name == "" || names[name] || !names[stored] {
+			return fmt.Errorf("alias %q of %q: the one must not be stored and the other must", name, stored)
+		}
 	}
 	paths := map[string]bool{}
 	for _, b := range m.Blocks {

@@ -68,9 +68,14 @@ func (p *Package) Manifest() *Manifest { return p.manifest }
 // Close releases the package's files. Tensors already read stay valid.
 func (p *Package) Close() error { return p.weights.Close() }
 
-// Tensor reads and decodes one stored tensor and checks its digest.
+// Tensor reads and decodes one stored tensor and checks its digest. Aliases are
+// resolved.
 func (p *Package) Tensor(name string) (*tensor.Tensor, error) {
-	t, ok := p.byName[name]
+	stored := name
+	if to, ok := p.manifest.Aliases[name]; ok {
+		stored = to
+	}
+	t, ok := p.byName[stored]
 	if !ok {
 		return nil, fmt.Errorf("%s has no tensor %q", p.dir, name)
 	}
@@ -78,11 +83,11 @@ func (p *Package) Tensor(name string) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: tensor %q: %w", p.dir, name, err)
 	}
-	stored := make([]byte, t.Length)
-	if _, err := p.weights.ReadAt(stored, t.Offset); err != nil {
+	encoded := make([]byte, t.Length)
+	if _, err := p.weights.ReadAt(encoded, t.Offset); err != nil {
 		return nil, fmt.Errorf("%s: tensor %q: %w", p.dir, name, err)
 	}
-	if err := p.codec.Decode(out.Bytes(), t.DType, stored); err != nil {
+	if err := p.codec.Decode(out.Bytes(), t.DType, encoded); err != nil {
 		return nil, fmt.Errorf("%w: %s: tensor %q: %v", ErrCorrupt, p.dir, name, err)
 	}
 	if got := sha256Hex(out.Bytes()); got != t.SHA256 {

@@ -55,12 +55,12 @@ func write(t testing.TB, dest string, opts pack.CreateOptions) error {
 			return err
 		}
 	}
-	for _, name := range []string{pack.ConfigName, pack.ExamplesName, pack.ReportName, pack.PageName, "files/tokenizer.json"} {
+	for _, name := range []string{pack.ConfigName, pack.ExamplesName, pack.OutputsName, pack.ReportName, pack.PageName, "files/tokenizer.json"} {
 		if err := w.AddFile(name, strings.NewReader("{\"name\": \""+name+"\"}")); err != nil {
 			return err
 		}
 	}
-	if _, err := w.Seal(&pack.Manifest{Status: "no_reduction", Architecture: "test"}); err != nil {
+	if _, err := w.Seal(&pack.Manifest{Status: "no_reduction", Architecture: "test", Aliases: map[string]string{"tied": "half"}}); err != nil {
 		return err
 	}
 	return w.Publish()
@@ -87,6 +87,9 @@ func TestRoundTrip(t *testing.T) {
 		}
 		if data, err := p.File("files/tokenizer.json"); err != nil || !bytes.Contains(data, []byte("tokenizer")) {
 			t.Errorf("file: %q, %v", data, err)
+		}
+		if tied, err := p.Tensor("tied"); err != nil || !tensor.BitEqual(tied, sample(t)["half"]) {
+			t.Errorf("alias: %v, %v", tied, err)
 		}
 		if _, err := p.Tensor("none"); err == nil {
 			t.Error("a tensor that is not there was read")
@@ -307,7 +310,7 @@ func Example() {
 	if err := w.AddTensor("weight", x); err != nil {
 		panic(err)
 	}
-	for _, name := range []string{pack.ConfigName, pack.ExamplesName, pack.ReportName, pack.PageName} {
+	for _, name := range []string{pack.ConfigName, pack.ExamplesName, pack.OutputsName, pack.ReportName, pack.PageName} {
 		if err := w.AddFile(name, strings.NewReader("{}")); err != nil {
 			panic(err)
 		}

@@ -11,6 +11,12 @@ import (
 	"github.com/hfcompress/compress/tensor"
 )
 
+// sampleNames names the samples; new ones go to the end.
+var sampleNames = []string{
+	"bf16-fast", "bf16-dense", "bf16-sparse", "f32-max-tail", "i64-fast", "u8-repeats", "bf16-constant",
+	"f8e4m3-dense", "u8-random", "empty",
+}
+
 // samples are small tensors whose blobs use every kind of chunk and stream.
 func samples(t testing.TB) (raws, encs [][]byte) {
 	t.Helper()

@@ -1,5 +1,7 @@
 package xortable
 
+//go:generate go run ./internal/genkernels
+
 import (
 	"encoding/binary"
 	"fmt"
@@ -210,30 +212,24 @@ func (g geometry) decodeRow(dst, base, row []byte, width int) {
 	}
 	groups := (width + groupColumns - 1) / groupColumns
 	heads, rest := row[:groups], row[groups:]
-	groupBytes := groupColumns / g.lanes * 8
-	d, b := dst, base
-	for group, head := range heads {
+	groupBytes := int(g.bits) * groupColumns / 8
+	whole := width / groupColumns
+	for group, head := range heads[:whole] {
 		k, diff := uint(head&headWidth), head&headDifference != 0
-		n := min(groupColumns, width-group*groupColumns)
-		size := 8 * g.words(n, k)
-		steps := n / g.lanes
-		g.unpack(d[:8*steps], b[:8*steps], rest[:size], k, diff)
-		for i := steps * g.lanes; i < n; i++ {
-			v := loadWord(b, i, g.bits)
-			if k > 0 {
-				c := g.code(rest[:size], i, k)
-				if diff {
-					v += c - 1<<(k-1)
-				} else {
-					v ^= c
-				}
-			}
-			storeWord(d, i, g.bits, v)
-		}
+		at := group * groupBytes
+		g.decodeGroup(dst[at:at+groupBytes], base[at:at+groupBytes], rest[:8*k], k, diff)
+		rest = rest[8*k:]
+	}
+	if whole < groups {
+		k, diff := uint(heads[whole]&headWidth), heads[whole]&headDifference != 0
+		size := 8 * g.words(width-whole*groupColumns, k)
+		at := whole * groupBytes
+		g.decodePart(dst[at:], base[at:], rest[:size], width-whole*groupColumns, k, diff)
 		rest = rest[size:]
-		if group < groups-1 {
-			d, b = d[groupBytes:], b[groupBytes:]
-		}
+	}
+	if g.bits == 32 {
+		exceptions32(dst, heads, rest)
+		return
 	}
 	column, shift := -1, uint(0)
 	for ; len(rest) >= 2; rest = rest[2:] {
@@ -247,43 +243,89 @@ func (g geometry) decodeRow(dst, base, row []byte, width int) {
 	}
 }
 
-// unpack decodes whole words: len(dst) is a multiple of 8.
-func (g geometry) unpack(dst, base, packed []byte, k uint, diff bool) {
+// exceptions32 is the loop at the end of decodeRow for the width where it is
+// long: BF16 and F16 tables have few exceptions.
+func exceptions32(dst, heads, rest []byte) {
+	at, shift := -4, uint(0)
+	for ; len(rest) >= 2; rest = rest[2:] {
+		if gap := int(rest[0]); gap != 0 {
+			at += 4 * gap
+			shift = uint(heads[at/(4*groupColumns)] & headWidth)
+		} else {
+			shift += 8
+		}
+		p := dst[at : at+4]
+		binary.LittleEndian.PutUint32(p, binary.LittleEndian.Uint32(p)^uint32(rest[1])<<(shift&31))
+	}
+}
+
+// decodeGroup decodes 64 columns.
+func (g geometry) decodeGroup(dst, base, packed []byte, k uint, diff bool) {
 	if k == 0 {
 		copy(dst, base)
 		return
 	}
-	mask := g.repeat(lowMask(k))
-	var half uint64
-	if diff {
-		half = g.repeat(1 << (k - 1))
-	}
-	var word uint64
-	off := g.bits // forces a load
-	for len(dst) >= 8 && len(base) >= 8 {
-		var c uint64
-		if off+k <= g.bits {
-			c = word >> (off & 63) & mask
-			off += k
-		} else {
-			have := g.bits - off
-			low := g.repeat(lowMask(have))
-			if have > 0 {
-				c = word >> (off & 63) & low
-			}
-			word = binary.LittleEndian.Uint64(packed)
-			packed = packed[8:]
-			c |= word << (have & 63) & (mask &^ low)
-			off = k - have
+	switch g.bits {
+	case 32:
+		var c [32]uint64
+		if unpack32(&c, packed, k) {
+			combine(dst, base, c[:], g.half(k, diff), diff)
+			return
 		}
-		v := binary.LittleEndian.Uint64(base)
+	case 16:
+		var c [16]uint64
+		if unpack16(&c, packed, k) {
+			combine(dst, base, c[:], g.half(k, diff), diff)
+			return
+		}
+	}
+	g.decodePart(dst, base, packed, groupColumns, k, diff)
+}
+
+// half is what a difference group takes off each code, in every lane.
+func (g geometry) half(k uint, diff bool) uint64 {
+	if !diff {
+		return 0
+	}
+	return g.repeat(1 << (k - 1))
+}
+
+// combine applies a group's codes to the base, a whole number of words; the
+// number is a multiple of 4.
+func combine(dst, base []byte, c []uint64, half uint64, diff bool) {
+	if diff {
+		for len(c) >= 4 && len(dst) >= 32 && len(base) >= 32 {
+			binary.LittleEndian.PutUint64(dst[0:8], binary.LittleEndian.Uint64(base[0:8])+c[0]-half)
+			binary.LittleEndian.PutUint64(dst[8:16], binary.LittleEndian.Uint64(base[8:16])+c[1]-half)
+			binary.LittleEndian.PutUint64(dst[16:24], binary.LittleEndian.Uint64(base[16:24])+c[2]-half)
+			binary.LittleEndian.PutUint64(dst[24:32], binary.LittleEndian.Uint64(base[24:32])+c[3]-half)
+			c, dst, base = c[4:], dst[32:], base[32:]
+		}
+		return
+	}
+	for len(c) >= 4 && len(dst) >= 32 && len(base) >= 32 {
+		binary.LittleEndian.PutUint64(dst[0:8], binary.LittleEndian.Uint64(base[0:8])^c[0])
+		binary.LittleEndian.PutUint64(dst[8:16], binary.LittleEndian.Uint64(base[8:16])^c[1])
+		binary.LittleEndian.PutUint64(dst[16:24], binary.LittleEndian.Uint64(base[16:24])^c[2])
+		binary.LittleEndian.PutUint64(dst[24:32], binary.LittleEndian.Uint64(base[24:32])^c[3])
+		c, dst, base = c[4:], dst[32:], base[32:]
+	}
+}
+
+// decodePart decodes n columns of a group, for any n and k.
+func (g geometry) decodePart(dst, base, packed []byte, n int, k uint, diff bool) {
+	if k == 0 {
+		copy(dst, base)
+		return
+	}
+	for i := range n {
+		v, c := loadWord(base, i, g.bits), g.code(packed, i, k)
 		if diff {
-			v += c - half
+			v += c - 1<<(k-1)
 		} else {
 			v ^= c
 		}
-		binary.LittleEndian.PutUint64(dst, v)
-		dst, base = dst[8:], base[8:]
+		storeWord(dst, i, g.bits, v)
 	}
 }
 
