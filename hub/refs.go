@@ -1,0 +1,68 @@
+package hub
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// readRef returns the commit that a revision stood for when it was last
+// seen, or "". Spaces and line ends around the hash are tolerated; anything
+// that is not a hash counts as absent.
+func (rc repoCache) readRef(revision string) Commit {
+	if IsCommit(revision) {
+		return Commit(revision)
+	}
+	p, err := safeJoin(filepath.Join(rc.dir, "refs"), revision)
+	if err != nil {
+		return ""
+	}
+	b, err := readSmall(p, maxSmallFile)
+	if err != nil {
+		return ""
+	}
+	return parseRef(b)
+}
+
+func parseRef(b []byte) Commit {
+	s := strings.TrimSpace(string(b))
+	if !IsCommit(s) {
+		return ""
+	}
+	return Commit(s)
+}
+
+// writeRef remembers a revision's commit: exactly 40 bytes, replaced in one
+// step, and only if they change.
+func (rc repoCache) writeRef(revision string, cm Commit) error {
+	if revision == string(cm) {
+		return nil
+	}
+	p, err := safeJoin(filepath.Join(rc.dir, "refs"), revision)
+	if err != nil {
+		return err
+	}
+	if b, err := readSmall(p, maxSmallFile); err == nil && string(b) == string(cm) {
+		return nil
+	}
+	if err := os.MkdirAll(extended(filepath.Dir(p)), 0o777); err != nil {
+		return err
+	}
+	return writeFileAtomic(p, []byte(cm))
+}
+
+// prepare makes the directories of a download in the order that scanners of
+// the cache rely on: a ref must never name a commit without a snapshot
+// directory.
+func (c *Client) prepare(rc repoCache, revision string, cm Commit) error {
+	for _, d := range []string{rc.blobs(), rc.snapshot(cm)} {
+		if err := os.MkdirAll(extended(d), 0o777); err != nil {
+			return &Error{Kind: ErrCache, Err: err}
+		}
+	}
+	tagCache(rc.root)
+	if err := rc.writeRef(revision, cm); err != nil && !readOnly(err) {
+		return &Error{Kind: ErrCache, Err: err}
+	}
+	return nil
+}
