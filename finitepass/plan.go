@@ -31,6 +31,8 @@ type Plan struct {
 	Refusal string `json:"refusal,omitempty"`
 	// Arithmetic is the same in words.
 	Arithmetic string `json:"arithmetic"`
+
+	sizeOnly bool // nothing but its size speaks against the block
 }
 
 // PlanBlock counts what a rewrite of the block removes and adds, with one table
@@ -80,6 +82,7 @@ func PlanBlock(spec architectures.BlockSpec, inv *Inventory, profiles int) Plan 
 		refuse("external consumer: tensor %q shares its storage with %q, which stays", in, out)
 	}
 	if p.BestBytesSaved <= 0 {
+		p.sizeOnly = p.Refusal == ""
 		refuse("no storage saving: even one table of %s bytes is not smaller than the %s bytes that it replaces",
 			digits(p.TableBytes), digits(best))
 	}
@@ -100,8 +103,8 @@ func checkSpec(spec architectures.BlockSpec) error {
 			return fmt.Errorf("%w: output name %q is empty or used twice", ErrBlock, o.Name)
 		}
 		seen[o.Name] = true
-		if !o.DType.IsFloat() || o.DType.Size() == 0 {
-			return fmt.Errorf("%w: output %q is %v, expected a float of whole bytes", ErrBlock, o.Name, o.DType)
+		if _, ok := exponentMask(o.DType); !ok {
+			return fmt.Errorf("%w: output %q is %v, expected F16, BF16, F32 or F64", ErrBlock, o.Name, o.DType)
 		}
 		if _, err := (tensor.Shape{spec.NumTokens, o.Width}).Bytes(o.DType); err != nil || o.Width < 1 {
 			return fmt.Errorf("%w: output %q has width %d", ErrBlock, o.Name, o.Width)

@@ -198,7 +198,7 @@ func (r *Recipe) validate() error {
 		if _, twice := tables[t.Name]; twice || t.Name == EmbeddingTable {
 			return fmt.Errorf("table name %q is taken", t.Name)
 		}
-		if !t.DType.IsFloat() || t.DType.Size() == 0 {
+		if _, ok := exponentMask(t.DType); !ok {
 			return fmt.Errorf("table %q has dtype %v", t.Name, t.DType)
 		}
 		if _, err := (tensor.Shape{t.Rows, t.Width}).Bytes(t.DType); err != nil || t.Width < 1 {

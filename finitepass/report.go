@@ -3,6 +3,7 @@ package finitepass
 import (
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/tensor"
+	"github.com/hfcompress/compress/validation"
 )
 
 // Status says what became of a block or of a model.
@@ -59,7 +60,7 @@ type BlockReport struct {
 	Account    *Account    `json:"account,omitempty"`
 	Comparison *Comparison `json:"comparison,omitempty"`
 	// Gate is the evidence for a roll-back.
-	Gate *Verdict `json:"gate,omitempty"`
+	Gate *validation.Failure `json:"gate,omitempty"`
 
 	// Device is the fingerprint of the device that evaluated the block.
 	Device string `json:"device"`
@@ -160,6 +161,6 @@ type Report struct {
 	Account Account `json:"account"`
 	// Gate is the whole model's verdict on what is returned, and FirstGate the
 	// one on all proposed blocks, when that failed.
-	Gate      *Verdict `json:"gate,omitempty"`
-	FirstGate *Verdict `json:"first_gate,omitempty"`
+	Gate      *validation.Report `json:"gate,omitempty"`
+	FirstGate *validation.Report `json:"first_gate,omitempty"`
 }
