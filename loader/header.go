@@ -303,7 +303,7 @@ func (p *headerParser) metadata() (map[string]string, error) {
 		return nil, nil
 	}
 	if err := p.expect('{'); err != nil {
-		return nil, fmt.Errorf("%s: %w", metadataKey, err)
+		return nil, within(metadataKey, err)
 	}
 	m := map[string]string{}
 	for n := 0; ; n++ {
@@ -420,7 +420,7 @@ func (p *headerParser) dtype(info *TensorInfo) error {
 
 func (p *headerParser) shape() (tensor.Shape, error) {
 	if err := p.expect('['); err != nil {
-		return nil, fmt.Errorf("shape: %w", err)
+		return nil, within("shape", err)
 	}
 	// Shapes are cut from a shared piece of memory: one allocation for each of a
 	// million tensors would double what a large header costs.
@@ -441,7 +441,7 @@ func (p *headerParser) shape() (tensor.Shape, error) {
 		}
 		v, err := p.uint()
 		if err != nil {
-			return nil, fmt.Errorf("shape: %w", err)
+			return nil, within("shape", err)
 		}
 		if v > math.MaxInt {
 			return nil, fmt.Errorf("%w: extent %d", tensor.ErrShape, v)
@@ -452,19 +452,18 @@ func (p *headerParser) shape() (tensor.Shape, error) {
 
 func (p *headerParser) offsets() (start, end int64, err error) {
 	if err = p.expect('['); err != nil {
-		return
+		return 0, 0, within("data_offsets", err)
 	}
-	if start, err = p.uint(); err != nil {
-		return
+	if start, err = p.uint(); err == nil {
+		err = p.expect(',')
 	}
-	if err = p.expect(','); err != nil {
-		return
+	if err == nil {
+		end, err = p.uint()
 	}
-	if end, err = p.uint(); err != nil {
-		return
+	if err == nil {
+		err = p.expect(']')
 	}
-	err = p.expect(']')
-	return
+	return start, end, within("data_offsets", err)
 }
 
 // check holds a record against itself.

@@ -138,7 +138,7 @@ func (p *indexParser) metadata(x *Index) error {
 
 func (p *indexParser) weightMap(x *Index) error {
 	if err := p.expect('{'); err != nil {
-		return fmt.Errorf("weight_map: %w", err)
+		return within("weight_map", err)
 	}
 	shards := map[string]int32{}
 	for n := 0; ; n++ {
@@ -161,7 +161,7 @@ func (p *indexParser) weightMap(x *Index) error {
 		}
 		shard, err := p.str(p.limits.NameBytes)
 		if err != nil {
-			return fmt.Errorf("weight_map: tensor %s: %w", quote(name), err)
+			return within("weight_map: tensor "+quote(name), err)
 		}
 		i, known := shards[shard]
 		if !known {

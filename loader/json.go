@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -23,6 +24,14 @@ type syntaxError struct {
 
 func (e *syntaxError) Error() string {
 	return e.reason + " (at byte " + strconv.Itoa(e.pos) + ")"
+}
+
+// within puts the place in the schema before a syntax error's reason.
+func within(place string, err error) error {
+	if se := (*syntaxError)(nil); errors.As(err, &se) {
+		se.reason = place + ": " + se.reason
+	}
+	return err
 }
 
 func (s *scanner) errorf(format string, args ...any) error {
