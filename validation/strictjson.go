@@ -10,9 +10,9 @@ import (
 )
 
 // strictJSON walks data, which must be one JSON value without repeated keys and
-// without null. With plainKeys, keys must be lower case too: encoding/json
-// matches struct fields without regard to case, so "Input_IDs" would otherwise
-// silently override "input_ids".
+// without null. With plainKeys, keys must be lower-case letters and
+// underscores: encoding/json matches struct fields under Unicode case folding, so
+// "Input_IDs" would otherwise silently override "input_ids".
 func strictJSON(data []byte, plainKeys bool) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -34,7 +34,7 @@ func strictJSON(data []byte, plainKeys bool) error {
 				if stack[top].keys[key] {
 					return fmt.Errorf("key %.80q appears twice", key)
 				}
-				if plainKeys && key != strings.ToLower(key) {
+				if plainKeys && strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") != "" {
 					return fmt.Errorf("unknown key %.80q", key)
 				}
 				stack[top].keys[key], stack[top].value = true, true

@@ -2,7 +2,9 @@ package xortable_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -34,15 +36,25 @@ func BenchmarkDecodeRow(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%s", family.name, mode), func(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(len(row)))
+				// The fastest run of a few rows says what the code costs when nothing
+				// else takes the processor away.
+				const rows = 21
+				best := time.Duration(math.MaxInt64)
 				i := 0
 				for b.Loop() {
-					if err := route.DecodeRow(row, i); err != nil {
-						b.Fatal(err)
+					start := time.Now()
+					for range rows {
+						if err := route.DecodeRow(row, i); err != nil {
+							b.Fatal(err)
+						}
+						if i++; i == route.NumRows() {
+							i = 0
+						}
 					}
-					if i++; i == route.NumRows() {
-						i = 0
-					}
+					best = min(best, time.Since(start))
 				}
+				b.ReportMetric(float64(best.Nanoseconds())/rows, "min-ns/row")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/rows/float64(b.N), "ns/row")
 			})
 		}
 	}
@@ -75,6 +87,8 @@ func BenchmarkSizes(b *testing.B) {
 			b.ReportMetric(float64(len(enc.EncodeAll(x, nil))), "zstd-xor-B")
 			b.ReportMetric(float64(len(enc.EncodeAll(tables[1].Bytes(), nil))), "zstd-B")
 			b.ReportMetric(float64(r.Exceptions), "exceptions")
+			b.ReportMetric(float64(r.DifferenceGroups), "diff-groups")
+			b.ReportMetric(float64(r.XORGroups), "xor-groups")
 		})
 	}
 }

@@ -96,11 +96,16 @@ func difference(b, c uint64, k, width uint) (sum uint64, ok bool) {
 	return v, borrow == carry && v&^lowMask(width) == 0
 }
 
+// entryWeight is what an exception entry counts when a group's width is chosen.
+// It occupies 2 bytes; the third stands for the time that it takes to apply. On
+// tables of a matrix product that halves the exceptions for 1.4 % more bytes.
+const entryWeight = 3
+
 // plan is how a group is coded.
 type plan struct {
 	k    uint
 	diff bool
-	cost int // bytes
+	cost int // bytes, with entries at entryWeight
 }
 
 // choose returns the cheapest coding of a group. Entries that only bridge a long
@@ -118,7 +123,7 @@ func (g geometry) choose(base, target []uint64) plan {
 	for k := uint(0); k < longest; k++ {
 		cost := 8 * g.words(n, k)
 		for l := k + 1; l <= longest; l++ {
-			cost += 2 * lens[l] * int((l-k+7)/8)
+			cost += entryWeight * lens[l] * int((l-k+7)/8)
 		}
 		if cost < best.cost {
 			best = plan{k: k, cost: cost}
@@ -135,7 +140,7 @@ func (g geometry) choose(base, target []uint64) plan {
 				cost = best.cost
 				break
 			}
-			cost += 2 * ((bits.Len64(high) + 7) / 8)
+			cost += entryWeight * ((bits.Len64(high) + 7) / 8)
 		}
 		if cost < best.cost {
 			best = plan{k: k, diff: true, cost: cost}
@@ -265,50 +270,19 @@ func (g geometry) decodeGroup(dst, base, packed []byte, k uint, diff bool) {
 		copy(dst, base)
 		return
 	}
-	switch g.bits {
-	case 32:
-		var c [32]uint64
-		if unpack32(&c, packed, k) {
-			combine(dst, base, c[:], g.half(k, diff), diff)
-			return
-		}
-	case 16:
-		var c [16]uint64
-		if unpack16(&c, packed, k) {
-			combine(dst, base, c[:], g.half(k, diff), diff)
-			return
-		}
+	done := false
+	switch {
+	case g.bits == 32 && diff:
+		done = diff32((*[256]byte)(dst), (*[256]byte)(base), packed, k)
+	case g.bits == 32:
+		done = xor32((*[256]byte)(dst), (*[256]byte)(base), packed, k)
+	case g.bits == 16 && diff:
+		done = diff16((*[128]byte)(dst), (*[128]byte)(base), packed, k)
+	case g.bits == 16:
+		done = xor16((*[128]byte)(dst), (*[128]byte)(base), packed, k)
 	}
-	g.decodePart(dst, base, packed, groupColumns, k, diff)
-}
-
-// half is what a difference group takes off each code, in every lane.
-func (g geometry) half(k uint, diff bool) uint64 {
-	if !diff {
-		return 0
-	}
-	return g.repeat(1 << (k - 1))
-}
-
-// combine applies a group's codes to the base, a whole number of words; the
-// number is a multiple of 4.
-func combine(dst, base []byte, c []uint64, half uint64, diff bool) {
-	if diff {
-		for len(c) >= 4 && len(dst) >= 32 && len(base) >= 32 {
-			binary.LittleEndian.PutUint64(dst[0:8], binary.LittleEndian.Uint64(base[0:8])+c[0]-half)
-			binary.LittleEndian.PutUint64(dst[8:16], binary.LittleEndian.Uint64(base[8:16])+c[1]-half)
-			binary.LittleEndian.PutUint64(dst[16:24], binary.LittleEndian.Uint64(base[16:24])+c[2]-half)
-			binary.LittleEndian.PutUint64(dst[24:32], binary.LittleEndian.Uint64(base[24:32])+c[3]-half)
-			c, dst, base = c[4:], dst[32:], base[32:]
-		}
-		return
-	}
-	for len(c) >= 4 && len(dst) >= 32 && len(base) >= 32 {
-		binary.LittleEndian.PutUint64(dst[0:8], binary.LittleEndian.Uint64(base[0:8])^c[0])
-		binary.LittleEndian.PutUint64(dst[8:16], binary.LittleEndian.Uint64(base[8:16])^c[1])
-		binary.LittleEndian.PutUint64(dst[16:24], binary.LittleEndian.Uint64(base[16:24])^c[2])
-		binary.LittleEndian.PutUint64(dst[24:32], binary.LittleEndian.Uint64(base[24:32])^c[3])
-		c, dst, base = c[4:], dst[32:], base[32:]
+	if !done {
+		g.decodePart(dst, base, packed, groupColumns, k, diff)
 	}
 }
 

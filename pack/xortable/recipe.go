@@ -139,7 +139,7 @@ func refuseRepeatedKeys(data []byte) error {
 			stack = stack[:len(stack)-1]
 		}
 		if len(stack) == 0 {
-			if d.More() {
+			if _, err := d.Token(); err != io.EOF {
 				return errors.New("text after the JSON value")
 			}
 			return nil

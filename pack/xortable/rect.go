@@ -116,11 +116,28 @@ func (c *rect) decodeRow(dst, base []byte, i, width int, element uint) {
 	switch {
 	case c.lowBits == 8 && element == 32:
 		done = spread8to32(dst, base, low)
+	case c.lowBits == 8 && element == 16:
+		done = spread8to16(dst, base, low)
 	case c.lowBits == 16 && element == 32:
 		done = spread16to32(dst, base, low)
 	}
 	for j := done; j < width; j++ {
 		storeWord(dst, j, element, loadWord(base, j, element)^loadWord(low, j, c.lowBits))
+	}
+	if c.columnBits == 16 && element == 32 { // the usual case, without a switch per slot
+		columns, high := c.columns[2*i*c.slots:2*(i+1)*c.slots], c.high[i*c.slots*int(c.highBits)/8:]
+		for s := 0; len(columns) >= 2; s++ {
+			var v uint32
+			if c.highBits == 32 {
+				v = binary.LittleEndian.Uint32(high[4*s:])
+			} else {
+				v = uint32(binary.LittleEndian.Uint16(high[2*s:]))
+			}
+			p := dst[4*int(binary.LittleEndian.Uint16(columns)):]
+			binary.LittleEndian.PutUint32(p, binary.LittleEndian.Uint32(p)^v<<c.lowBits)
+			columns = columns[2:]
+		}
+		return
 	}
 	for s := i * c.slots; s < (i+1)*c.slots; s++ {
 		high := loadWord(c.high, s, c.highBits)
@@ -131,30 +148,47 @@ func (c *rect) decodeRow(dst, base []byte, i, width int, element uint) {
 // spread8to32 decodes as many whole groups of eight columns as there are and
 // returns the number of columns.
 func spread8to32(dst, base, low []byte) int {
-	n := len(low) &^ 7
-	for j := 0; j+8 <= len(low) && len(dst) >= 32 && len(base) >= 32; j += 8 {
-		x := binary.LittleEndian.Uint64(low[j:])
-		for p := 0; p < 32; p += 8 {
-			c := x&0xff | x<<24&(0xff<<32)
-			binary.LittleEndian.PutUint64(dst[p:p+8], binary.LittleEndian.Uint64(base[p:p+8])^c)
-			x >>= 16
-		}
-		dst, base = dst[32:], base[32:]
+	le, n := binary.LittleEndian, 0
+	for ; len(low) >= 8 && len(dst) >= 32 && len(base) >= 32; n += 8 {
+		x := le.Uint64(low)
+		d, b := (*[32]byte)(dst), (*[32]byte)(base)
+		le.PutUint64(d[0:], le.Uint64(b[0:])^(x&0xff|x<<24&(0xff<<32)))
+		le.PutUint64(d[8:], le.Uint64(b[8:])^(x>>16&0xff|x<<8&(0xff<<32)))
+		le.PutUint64(d[16:], le.Uint64(b[16:])^(x>>32&0xff|x>>8&(0xff<<32)))
+		le.PutUint64(d[24:], le.Uint64(b[24:])^(x>>48&0xff|x>>24&(0xff<<32)))
+		dst, base, low = dst[32:], base[32:], low[8:]
 	}
 	return n
 }
 
-// spread16to32 is spread8to32 for codes of 16 bits.
+// spread8to16 is spread8to32 for elements of 16 bits.
+func spread8to16(dst, base, low []byte) int {
+	le, n := binary.LittleEndian, 0
+	for ; len(low) >= 8 && len(dst) >= 16 && len(base) >= 16; n += 8 {
+		x := le.Uint64(low)
+		d, b := (*[16]byte)(dst), (*[16]byte)(base)
+		le.PutUint64(d[0:], le.Uint64(b[0:])^widen8to16(x&0xffff_ffff))
+		le.PutUint64(d[8:], le.Uint64(b[8:])^widen8to16(x>>32))
+		dst, base, low = dst[16:], base[16:], low[8:]
+	}
+	return n
+}
+
+// widen8to16 spreads four bytes over the 16-bit lanes of a word.
+func widen8to16(x uint64) uint64 {
+	x = (x | x<<16) & 0x0000_ffff_0000_ffff
+	return (x | x<<8) & 0x00ff_00ff_00ff_00ff
+}
+
+// spread16to32 is spread8to32 for codes of 16 bits, four at a time.
 func spread16to32(dst, base, low []byte) int {
-	n := len(low) / 2 &^ 3
-	for j := 0; j+8 <= len(low) && len(dst) >= 16 && len(base) >= 16; j += 8 {
-		x := binary.LittleEndian.Uint64(low[j:])
-		for p := 0; p < 16; p += 8 {
-			c := x&0xffff | x<<16&(0xffff<<32)
-			binary.LittleEndian.PutUint64(dst[p:p+8], binary.LittleEndian.Uint64(base[p:p+8])^c)
-			x >>= 32
-		}
-		dst, base = dst[16:], base[16:]
+	le, n := binary.LittleEndian, 0
+	for ; len(low) >= 8 && len(dst) >= 16 && len(base) >= 16; n += 4 {
+		x := le.Uint64(low)
+		d, b := (*[16]byte)(dst), (*[16]byte)(base)
+		le.PutUint64(d[0:], le.Uint64(b[0:])^(x&0xffff|x<<16&(0xffff<<32)))
+		le.PutUint64(d[8:], le.Uint64(b[8:])^(x>>32&0xffff|x>>16&(0xffff<<32)))
+		dst, base, low = dst[16:], base[16:], low[8:]
 	}
 	return n
 }
