@@ -21,6 +21,7 @@ func (m *Model) DecodeChunk(dst []byte, i int, enc []byte) error {
 	}
 	s := scratchPool.Get().(*scratch)
 	defer scratchPool.Put(s)
+	s.first = int64(i) << m.chunkLog
 	if err := m.decodeBody(dst, enc[4], enc[chunkHeader:], s); err != nil {
 		return fmt.Errorf("chunk %d: %w", i, err)
 	}
@@ -77,6 +78,9 @@ func (m *Model) decodeSparse(dst []byte, n int, b []byte, s *scratch) error {
 	w := m.layout.width
 	if len(b) < w {
 		return fmt.Errorf("%w: cut short", ErrCorrupt)
+	}
+	if m.syms != nil && m.syms.ctx != nil {
+		return fmt.Errorf("%w: sparse chunk with tables by row and column", ErrCorrupt)
 	}
 	value, b := loadElement(b, w), b[w:]
 	others, b, ok := uvarint(b, uint64(n))
@@ -310,7 +314,7 @@ func (m *Model) mergeStreams(dst []byte, n int, method byte, stream []byte, src 
 		if m.syms == nil || m.syms.rans == nil {
 			return fmt.Errorf("%w: rANS stream without tables", ErrCorrupt)
 		}
-		if err := m.syms.ransDecode(s.sym[:n], stream); err != nil {
+		if err := m.syms.ransDecode(s.sym[:n], stream, m.contextTables(n, s)); err != nil {
 			return err
 		}
 	case streamRaw:

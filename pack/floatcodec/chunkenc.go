@@ -46,6 +46,8 @@ type scratch struct {
 	alt    []byte
 	exc    []exception
 	huff   huffReader
+	first  int64  // the chunk's first element in the tensor
+	tables []byte // the rANS table of each symbol
 }
 
 var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
@@ -89,6 +91,7 @@ func (m *Model) AppendChunk(dst []byte, i int, raw []byte) []byte {
 	defer scratchPool.Put(s)
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
+	s.first = int64(i) << m.chunkLog
 	dst = m.appendBody(dst, raw, s)
 	if len(dst)-start > chunkHeader+len(raw) {
 		dst = append(dst[:start+4], chunkRaw)
@@ -175,7 +178,7 @@ func (m *Model) sparsePays(n, zeros int) bool {
 	// A zero costs its low bits, unless they are coded, and a few for the
 	// symbol; the bitmap costs at most one bit per element. At less than one
 	// zero in sixteen, entropy is still above what most layouts pay.
-	return n >= 64 && zeros*16 >= n && m.layout.exp > 0
+	return n >= 64 && zeros*16 >= n && m.layout.exp > 0 && (m.syms == nil || m.syms.ctx == nil)
 }
 
 // shuffle transposes elements into planes of bytes, the lowest first.
@@ -247,6 +250,17 @@ func (m *Model) appendStreams(dst, elems []byte, n int, s *scratch) []byte {
 	return dst
 }
 
+// contextTables returns the rANS table of each of a chunk's n symbols, in
+// stream order; nil if tables go by block.
+func (m *Model) contextTables(n int, s *scratch) []byte {
+	if m.syms.ctx == nil {
+		return nil
+	}
+	s.tables = resize(s.tables, n)
+	m.syms.ctx.tables(s.tables, s.first, m.split)
+	return s.tables
+}
+
 // findOver lists the elements whose symbols fall outside the window and puts
 // a cheap symbol in their place.
 func (m *Model) findOver(elems []byte, n int, sym []byte, s *scratch) {
@@ -313,7 +327,7 @@ func (m *Model) appendSymbols(dst, sym []byte, s *scratch) []byte {
 	dst = append(dst, method)
 	dst = appendSized(dst, func(dst []byte) []byte {
 		if m.syms.rans != nil {
-			return m.syms.ransEncoder().append(dst, sym, missing)
+			return m.syms.ransEncoder().append(dst, sym, m.contextTables(len(sym), s), missing)
 		}
 		return m.syms.encoder().append(dst, sym, missing)
 	})

@@ -202,3 +202,43 @@ func Benchmark(b *testing.B) {
 		}
 	}
 }
+
+// lowRank returns a BF16 matrix whose rows and columns differ in scale.
+func lowRank(rows, cols int, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 3))
+	scales := make([]float64, cols)
+	for i := range scales {
+		scales[i] = math.Exp2(1.5 * r.NormFloat64())
+	}
+	out := make([]byte, 2*rows*cols)
+	for i := range rows {
+		row := 0.02 * math.Exp2(r.NormFloat64())
+		for j := range cols {
+			v := float32(r.NormFloat64() * row * scales[j])
+			binary.LittleEndian.PutUint16(out[2*(i*cols+j):], uint16(math.Float32bits(v)>>16))
+		}
+	}
+	return out
+}
+
+func TestContexts(t *testing.T) {
+	raw := lowRank(300, 700, 1)
+	sizes := map[Level]int{}
+	for _, level := range []Level{Fast, Dense, Max} {
+		sizes[level] = len(roundTrip(t, tensor.BF16, tensor.Shape{300, 700}, raw, Options{Level: level}))
+		t.Logf("%v: %.3f bits per element", level, float64(sizes[level])*8/300/700)
+	}
+	if sizes[Max] >= sizes[Dense]*98/100 {
+		t.Errorf("tables by row and column gain too little: %v", sizes)
+	}
+	m, err := train(tensor.BF16, tensor.Shape{300, 700}, raw, Options{Level: Max})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.syms == nil || m.syms.ctx == nil {
+		t.Error("no tables by row and column")
+	}
+	roundTrip(t, tensor.BF16, tensor.Shape{300, 700, 1}, raw, Options{Level: Max})
+	roundTrip(t, tensor.BF16, tensor.Shape{2, 150, 700}, raw, Options{Level: Max})
+	roundTrip(t, tensor.BF16, tensor.Shape{300, 701}, raw, Options{Level: Max}) // not this shape
+}

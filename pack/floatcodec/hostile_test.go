@@ -14,7 +14,7 @@ import (
 // sampleNames names the samples; new ones go to the end.
 var sampleNames = []string{
 	"bf16-fast", "bf16-dense", "bf16-sparse", "f32-max-tail", "i64-fast", "u8-repeats", "bf16-constant",
-	"f8e4m3-dense", "u8-random", "empty",
+	"f8e4m3-dense", "u8-random", "empty", "bf16-max-contexts",
 }
 
 // samples are small tensors whose blobs use every kind of chunk and stream.
@@ -31,19 +31,21 @@ func samples(t testing.TB) (raws, encs [][]byte) {
 		d     tensor.DType
 		raw   []byte
 		level Level
+		shape tensor.Shape
 	}{
-		{tensor.BF16, gaussian(tensor.BF16, 3000, 1), Fast},
-		{tensor.BF16, gaussian(tensor.BF16, 3000, 1), Dense},
-		{tensor.BF16, sparse, Fast},
-		{tensor.F32, append(gaussian(tensor.F32, 1500, 1), 1, 2), Max},
-		{tensor.I64, gaussian(tensor.I64, 500, 1), Fast},
-		{tensor.U8, repeats, Fast},
-		{tensor.BF16, bytes.Repeat([]byte{1, 2}, 700), Fast},
-		{tensor.F8E4M3, gaussian(tensor.F8E4M3, 3000, 1), Dense},
-		{tensor.U8, randomBytes(100, 1), Fast},
-		{tensor.U8, nil, Fast},
+		{tensor.BF16, gaussian(tensor.BF16, 3000, 1), Fast, nil},
+		{tensor.BF16, gaussian(tensor.BF16, 3000, 1), Dense, nil},
+		{tensor.BF16, sparse, Fast, nil},
+		{tensor.F32, append(gaussian(tensor.F32, 1500, 1), 1, 2), Max, nil},
+		{tensor.I64, gaussian(tensor.I64, 500, 1), Fast, nil},
+		{tensor.U8, repeats, Fast, nil},
+		{tensor.BF16, bytes.Repeat([]byte{1, 2}, 700), Fast, nil},
+		{tensor.F8E4M3, gaussian(tensor.F8E4M3, 3000, 1), Dense, nil},
+		{tensor.U8, randomBytes(100, 1), Fast, nil},
+		{tensor.U8, nil, Fast, nil},
+		{tensor.BF16, lowRank(64, 96, 1), Max, tensor.Shape{64, 96}},
 	} {
-		enc, err := Encode(nil, c.d, nil, c.raw, Options{Level: c.level})
+		enc, err := Encode(nil, c.d, c.shape, c.raw, Options{Level: c.level})
 		if err != nil {
 			t.Fatal(err)
 		}

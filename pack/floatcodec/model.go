@@ -43,13 +43,16 @@ type coder struct {
 	stride  int
 	huff    []codeLens
 	rans    []ransFreqs
-	ctx     *contexts // which rANS table an element uses; nil: one per block
-	encOnce sync.Once
-	huffEnc *huffCoder
-	ransEnc *ransCoder
-	decOnce sync.Once
-	huffDec []decodeTable
-	ransDec []ransTable
+	weights []ransWeights // rans as stored
+
+	precision int       // of weights, in bits
+	ctx       *contexts // which rANS table an element uses; nil: one per block
+	encOnce   sync.Once
+	huffEnc   *huffCoder
+	ransEnc   *ransCoder
+	decOnce   sync.Once
+	huffDec   []decodeTable
+	ransDec   []ransTable
 }
 
 func (c *coder) encoder() *huffCoder {
@@ -83,6 +86,11 @@ func (m *Model) Chunks() int {
 func (m *Model) ChunkSize(i int) int {
 	b := int64(m.ChunkBytes())
 	return int(min(b, m.size-int64(i)*b))
+}
+
+// ChunkRange returns where chunk i lies in the tensor's bytes.
+func (m *Model) ChunkRange(i int) (offset int64, size int) {
+	return int64(i) * int64(m.ChunkBytes()), m.ChunkSize(i)
 }
 
 // Kinds of coder in a stored model.

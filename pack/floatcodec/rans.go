@@ -20,7 +20,10 @@ const (
 // ransFreqs holds the frequency of each symbol; they add up to probTotal.
 type ransFreqs [256]uint16
 
-// normalise scales counts, at least one of them above zero, to frequencies.
+// normalise scales counts, at least one of them above zero, to frequencies: each
+// present symbol gets its share of probTotal, rounded, and at least 1; then the
+// first of the most frequent symbols changes by one until the sum is right.
+// Decoders do the same, so the rule is part of the format.
 func normalise(counts *[256]uint32) (f ransFreqs) {
 	total := uint64(0)
 	for _, c := range counts {
@@ -33,7 +36,6 @@ func normalise(counts *[256]uint32) (f ransFreqs) {
 			sum += int(f[s])
 		}
 	}
-	// What rounding left over goes to or comes from the most frequent.
 	for sum != probTotal {
 		top := 0
 		for s := range f {
@@ -41,16 +43,31 @@ func normalise(counts *[256]uint32) (f ransFreqs) {
 				top = s
 			}
 		}
-		step := min(max(1, int(f[top])/64), max(sum-probTotal, probTotal-sum))
 		if sum > probTotal {
-			f[top] -= uint16(step)
-			sum -= step
+			f[top]--
+			sum--
 		} else {
-			f[top] += uint16(step)
-			sum += step
+			f[top]++
+			sum++
 		}
 	}
 	return f
+}
+
+// ransWeights are frequencies as stored: with few significant bits, since
+// a few suffice and tables are not small beside a small tensor.
+type ransWeights [256]uint32
+
+// weigh rounds frequencies to 1+precision significant bits.
+func weigh(f *ransFreqs, precision int) (w ransWeights) {
+	for s, n := range f {
+		x := uint32(n)
+		if drop := bits.Len32(x) - 1 - precision; drop > 0 {
+			x = (x + 1<<(drop-1)) >> drop << drop
+		}
+		w[s] = x
+	}
+	return w
 }
 
 // A ransTable maps the low probBits of a state to symbol | (frequency-1)<<8 |
@@ -95,7 +112,7 @@ func newRansCoder(c *coder) *ransCoder {
 			r.filler = byte(s)
 		}
 	}
-	if len(freqs) <= maxTables {
+	if c.ctx == nil {
 		r.costs = packCosts(c.costs())
 	}
 	return r
@@ -141,34 +158,35 @@ func (r *ransCoder) choose(block []byte) int {
 }
 
 // append codes the symbols: selectors, the states a decoder starts with, words.
-func (r *ransCoder) append(dst, sym []byte, missing func(i int)) []byte {
+// With contexts, tables gives each symbol's table, and there are no selectors.
+func (r *ransCoder) append(dst, sym, tables []byte, missing func(i int)) []byte {
 	n := len(sym)
-	blocks, _ := segmentBlocks(n)
-	sel := bitWriter{dst: dst}
-	choice := make([]uint8, blocks)
-	for b := range blocks {
-		block := sym[b*blockLen : min(n, (b+1)*blockLen)]
-		t := r.choose(block)
-		choice[b] = uint8(t)
-		sel.put(uint64(t), uint(selectorBits(len(r.syms))))
-		for i, s := range block {
-			if r.syms[t][s].freq == 0 {
-				missing(b*blockLen + i)
+	if tables == nil {
+		tables = make([]byte, n)
+		blocks, _ := segmentBlocks(n)
+		sel := bitWriter{dst: dst}
+		for b := range blocks {
+			lo, hi := b*blockLen, min(n, (b+1)*blockLen)
+			t := r.choose(sym[lo:hi])
+			sel.put(uint64(t), uint(selectorBits(len(r.syms))))
+			for i := lo; i < hi; i++ {
+				tables[i] = byte(t)
 			}
 		}
+		dst = sel.flush()
 	}
-	return r.appendStates(sel.flush(), sym, func(i int) int { return int(choice[i/blockLen]) })
-}
-
-// appendStates codes the symbols backwards, each with the table that pick names.
-func (r *ransCoder) appendStates(dst, sym []byte, pick func(i int) int) []byte {
+	for i, s := range sym {
+		if r.syms[tables[i]][s].freq == 0 {
+			missing(i)
+		}
+	}
 	var x [ransLanes]uint32
 	for i := range x {
 		x[i] = ransLow
 	}
-	words := make([]uint16, 0, len(sym))
-	for i := len(sym) - 1; i >= 0; i-- {
-		t := &r.syms[pick(i)]
+	words := make([]uint16, 0, n)
+	for i := n - 1; i >= 0; i-- {
+		t := &r.syms[tables[i]]
 		e := t[sym[i]]
 		if e.freq == 0 {
 			e = commonest(t, r.filler)
@@ -203,17 +221,20 @@ func commonest(t *[256]ransSymbol, filler byte) ransSymbol {
 	return best
 }
 
-// ransDecode fills sym from the payload.
-func (c *coder) ransDecode(sym, payload []byte) error {
+// ransDecode fills sym from the payload. With contexts, tables gives each
+// symbol's table.
+func (c *coder) ransDecode(sym, payload, tables []byte) error {
 	n := len(sym)
-	tables := c.ransDecoder()
+	dec := c.ransDecoder()
 	blocks, _ := segmentBlocks(n)
-	selN := selectorBits(len(tables))
-	h := huffReader{selN: selN}
-	var b []byte
+	var sel huffReader
+	b := payload
 	var err error
-	if h.sel, b, err = cut(payload, (blocks*selN+7)/8); err != nil {
-		return err
+	if tables == nil {
+		sel.selN = selectorBits(len(dec))
+		if sel.sel, b, err = cut(b, (blocks*sel.selN+7)/8); err != nil {
+			return err
+		}
 	}
 	states, b, err := cut(b, 4*ransLanes)
 	if err != nil {
@@ -226,15 +247,38 @@ func (c *coder) ransDecode(sym, payload []byte) error {
 		}
 	}
 	for blk := range blocks {
-		t := h.selector(blk)
-		if t >= len(tables) {
-			return fmt.Errorf("%w: no table %d", ErrCorrupt, t)
+		lo, hi := blk*blockLen, min(n, (blk+1)*blockLen)
+		if tables != nil {
+			b, err = ransMixed(sym[lo:hi], b, &x, dec, tables[lo:hi])
+		} else if t := sel.selector(blk); t < len(dec) {
+			b, err = ransBlock(sym[lo:hi], b, &x, &dec[t])
+		} else {
+			err = fmt.Errorf("%w: no table %d", ErrCorrupt, t)
 		}
-		if b, err = ransBlock(sym[blk*blockLen:min(n, (blk+1)*blockLen)], b, &x, &tables[t]); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return ransFinish(b, &x)
+}
+
+// ransMixed is ransBlock with a table for each symbol.
+func ransMixed(sym, b []byte, x *[ransLanes]uint32, dec []ransTable, tables []byte) ([]byte, error) {
+	for i := range sym {
+		s := x[i%ransLanes]
+		e := dec[tables[i]][s&(probTotal-1)]
+		sym[i] = byte(e)
+		s = (e>>8&(probTotal-1)+1)*(s>>probBits) + e>>20
+		if s < ransLow {
+			if len(b) < 2 {
+				return nil, fmt.Errorf("%w: rANS words cut short", ErrCorrupt)
+			}
+			s = s<<16 | uint32(binary.LittleEndian.Uint16(b))
+			b = b[2:]
+		}
+		x[i%ransLanes] = s
+	}
+	return b, nil
 }
 
 func ransFinish(b []byte, x *[ransLanes]uint32) error {
@@ -269,10 +313,10 @@ func ransBlock(sym, b []byte, x *[ransLanes]uint32, t *ransTable) ([]byte, error
 	return b, nil
 }
 
-// append writes the frequencies: first and last symbol, then for each the
-// number of bits as a difference from that of the one stride symbols before,
-// and the bits below the first.
-func (f *ransFreqs) append(w *bitWriter, stride int) {
+// append writes the weights: first and last symbol, then for each the number
+// of bits as a difference from that of the one stride symbols before, and up to
+// precision bits below the first.
+func (f *ransWeights) append(w *bitWriter, stride, precision int) {
 	first, last := 255, 0
 	for s, n := range f {
 		if n > 0 {
@@ -284,68 +328,110 @@ func (f *ransFreqs) append(w *bitWriter, stride int) {
 	for s := first; s <= last && first != last; s++ {
 		pred := 0
 		if s-stride >= first {
-			pred = bits.Len16(f[s-stride])
+			pred = bits.Len32(f[s-stride])
 		}
-		size := bits.Len16(f[s])
+		size := bits.Len32(f[s])
 		w.unary(zigzag(size - pred))
-		if size > 1 {
-			w.put(uint64(f[s])&(1<<(size-1)-1), uint(size-1))
+		if below := min(size-1, precision); below > 0 {
+			w.put(uint64(f[s]>>(size-1-below))&(1<<below-1), uint(below))
 		}
 	}
 }
 
-func readFreqs(r *bitReader, stride int) (f ransFreqs, err error) {
+// maxWeightLen is the bits of probTotal, the largest weight.
+const maxWeightLen = probBits + 1
+
+func readWeights(r *bitReader, stride, precision int) (f ransWeights, err error) {
 	first, last := int(r.get(8)), int(r.get(8))
 	if first == last {
 		f[first] = probTotal
 	}
-	sum := 0
+	present := first == last
 	for s := first; s <= last && first != last; s++ {
 		pred := 0
 		if s-stride >= first {
-			pred = bits.Len16(f[s-stride])
+			pred = bits.Len32(f[s-stride])
 		}
-		size := pred + unzigzag(r.unary(2*probBits))
-		if size < 0 || size > probBits {
-			return f, fmt.Errorf("%w: rANS frequency", ErrCorrupt)
+		size := pred + unzigzag(r.unary(2*maxWeightLen))
+		if size < 0 || size > maxWeightLen {
+			return f, fmt.Errorf("%w: rANS weight of %d bits", ErrCorrupt, size)
 		}
-		switch {
-		case size == 1:
-			f[s] = 1
-		case size > 1:
-			f[s] = 1<<(size-1) | uint16(r.get(size-1))
+		if size > 0 {
+			below := min(size-1, precision)
+			f[s] = (1<<below | uint32(r.get(below))) << (size - 1 - below)
+			present = true
 		}
-		sum += int(f[s])
 	}
-	if r.bad || first > last || first != last && sum != probTotal {
-		return f, fmt.Errorf("%w: rANS frequencies add up to %d", ErrCorrupt, sum)
+	if r.bad || !present {
+		return f, fmt.Errorf("%w: rANS weights cut short", ErrCorrupt)
 	}
 	return f, nil
 }
 
-// contexts choose a rANS table for each element by its row and column.
-type contexts struct{}
+// fineBits and coarseBits are the precision of weights in large and small
+// tensors.
+const (
+	fineBits   = 5
+	coarseBits = 3
+	maxBits    = probBits
+)
+
+// newRANS returns a coder with a table for each set of counts.
+func newRANS(counts [][256]uint32, stride, precision int) *coder {
+	c := &coder{stride: stride, precision: precision}
+	for i := range counts {
+		f := normalise(&counts[i])
+		c.addTable(weigh(&f, precision))
+	}
+	return c
+}
+
+func (c *coder) addTable(w ransWeights) {
+	c.weights = append(c.weights, w)
+	counts := [256]uint32(w)
+	c.rans = append(c.rans, normalise(&counts))
+}
 
 func (c *coder) appendRANS(dst []byte) []byte {
-	dst = append(dst, coderRANS, byte(len(c.rans)))
+	kind := byte(coderRANS)
+	if c.ctx != nil {
+		kind = coderRANSContexts
+	}
+	dst = append(dst, kind, byte(len(c.rans)), byte(c.precision))
+	if c.ctx != nil {
+		dst = c.ctx.append(dst)
+	}
 	w := bitWriter{dst: dst}
-	for i := range c.rans {
-		c.rans[i].append(&w, c.stride)
+	for i := range c.weights {
+		c.weights[i].append(&w, c.stride, c.precision)
 	}
 	return w.flush()
 }
 
 func parseRANS(b []byte, stride int, m *Model, byContext bool) (*coder, []byte, error) {
-	if byContext || len(b) == 0 || b[0] == 0 || b[0] > maxTables {
+	limit := byte(maxTables)
+	if byContext {
+		limit = maxContexts
+	}
+	if len(b) < 2 || b[0] == 0 || b[0] > limit || b[1] > maxBits {
 		return nil, nil, fmt.Errorf("%w: bad number of rANS tables", ErrCorrupt)
 	}
-	c := &coder{stride: stride, rans: make([]ransFreqs, b[0])}
-	r := bitReader{src: b[1:]}
-	for i := range c.rans {
-		var err error
-		if c.rans[i], err = readFreqs(&r, stride); err != nil {
+	n := int(b[0])
+	c := &coder{stride: stride, precision: int(b[1])}
+	b = b[2:]
+	var err error
+	if byContext {
+		if c.ctx, b, err = parseContexts(b, m, n); err != nil {
 			return nil, nil, err
 		}
+	}
+	r := bitReader{src: b}
+	for range n {
+		w, err := readWeights(&r, stride, c.precision)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.addTable(w)
 	}
 	rest := r.rest()
 	if r.bad {

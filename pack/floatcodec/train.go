@@ -23,6 +23,7 @@ type Trainer struct {
 	added  int
 	raw    []byte // sampled blocks, one after the other
 	blocks []sampleBlock
+	scales []*scaleSums // of rows and columns, for candidates of what a row is
 }
 
 // sampleBlock is a stretch of at most blockLen sampled elements.
@@ -52,7 +53,13 @@ func NewTrainer(d tensor.DType, shape tensor.Shape, size int64, opts Options) (*
 	}
 	t.model = &Model{layout: layoutsFor(d)[0], size: size, chunkLog: chunkLog, level: opts.Level}
 	chunks := t.model.Chunks()
-	take := min(chunks, sampleChunks[opts.Level])
+	take := chunks
+	if opts.Level == Max && t.shape != nil {
+		t.scales = newScales(t.shape)
+	}
+	if t.scales == nil {
+		take = min(chunks, sampleChunks[opts.Level])
+	}
 	for i := range take {
 		t.sample = append(t.sample, int(int64(i)*int64(chunks)/int64(take)))
 	}
@@ -65,14 +72,14 @@ var (
 	sampleBlocks = [...]int{Fast: 256, Dense: 2048, Max: 8192}
 )
 
-// Sample returns the indices of the chunks to feed, in ascending order. Their
-// sizes are those of the model: [ChunkElements] elements each, the last chunk
+// Sample returns the indices of the chunks to feed, in ascending order: all of
+// them for [Max] with a shape of two or more axes, at most 256 otherwise. Their sizes are those of the model: [ChunkElements] elements each, the last chunk
 // with what is left.
 func (t *Trainer) Sample() []int { return t.sample }
 
 // ChunkRange returns where chunk i lies in the tensor's bytes.
 func (t *Trainer) ChunkRange(i int) (offset int64, size int) {
-	return int64(i) * int64(t.model.ChunkBytes()), t.model.ChunkSize(i)
+	return t.model.ChunkRange(i)
 }
 
 // Add feeds the bytes of the next chunk of the sample. It keeps copies of what it
@@ -84,8 +91,13 @@ func (t *Trainer) Add(chunk int, raw []byte) error {
 	t.added++
 	w := t.model.layout.width
 	n := len(raw) / w
+	for _, s := range t.scales {
+		s.add(int64(chunk)<<chunkLog, raw, t.model.layout)
+	}
 	blocks, _ := segmentBlocks(n)
-	take := min(blocks, (sampleBlocks[t.opts.Level]+len(t.sample)-1)/len(t.sample))
+	budget := sampleBlocks[t.opts.Level] // shared out evenly among the chunks
+	before, after := (t.added-1)*budget/len(t.sample), t.added*budget/len(t.sample)
+	take := min(blocks, after-before)
 	for j := range take {
 		b := j * blocks / take
 		lo, hi := b*blockLen, min(n, (b+1)*blockLen)
@@ -222,19 +234,19 @@ func shannonCosts(counts *[256]uint32) (costs [256]uint16) {
 	return costs
 }
 
-// log2 returns the logarithm of x > 0 in 1/costUnit bits, rounded down.
+// log2 returns the logarithm of x > 0 in 1/costUnit bits, rounded.
 func log2(x uint64) int {
 	whole := bits.Len64(x) - 1
 	y := x << (63 - whole) >> 32 // 31 bits after the leading one
 	frac := 0
-	for f := costUnit / 2; f > 0; f /= 2 {
+	for f := costUnit; f > 0; f /= 2 { // down to half a unit
 		y = y * y >> 31
 		if y>>32 != 0 {
 			y >>= 1
 			frac += f
 		}
 	}
-	return whole*costUnit + frac
+	return (whole*2*costUnit + frac + 1) / 2
 }
 
 // symbolCount is one entry of a block's histogram.
@@ -274,17 +286,28 @@ func (t *Trainer) trainSymbols(m *Model, sym []byte, total int64) *coder {
 			break
 		}
 		counts := cluster(stats, tables)
-		for _, rans := range []bool{false, true} {
-			if rans && t.opts.Level == Fast {
-				break
-			}
-			c := newSymbolCoder(counts, m.layout.stride(), rans)
+		coders := []*coder{newHuffman(counts, m.layout.stride())}
+		if t.opts.Level != Fast {
+			coders = append(coders, newRANS(counts, m.layout.stride(), precision(total)))
+		}
+		for _, c := range coders {
 			if cost := c.expect(stats, len(sym), total); cost < bestCost {
 				best, bestCost = c, cost
 			}
 		}
 	}
+	if c := t.trainContexts(m, sym, total, bestCost); c != nil {
+		best = c
+	}
 	return best
+}
+
+// precision of stored rANS weights for a tensor of so many elements.
+func precision(total int64) int {
+	if total < 1<<20 {
+		return coarseBits
+	}
+	return fineBits
 }
 
 // tableChoices lists how many tables to try.
@@ -394,16 +417,49 @@ func (p *packedCosts) best(b *blockStats, tables int) (table int, cost uint64) {
 	return table, cost
 }
 
-func newSymbolCoder(counts [][256]uint32, stride int, rans bool) *coder {
+func newHuffman(counts [][256]uint32, stride int) *coder {
 	c := &coder{stride: stride}
 	for i := range counts {
-		if rans {
-			c.rans = append(c.rans, normalise(&counts[i]))
-		} else {
-			c.huff = append(c.huff, huffmanLens(&counts[i]))
-		}
+		c.huff = append(c.huff, prunedLens(counts[i]))
 	}
 	return c
+}
+
+// exceptionCost is about what an exception costs in bits.
+const exceptionCost = 26
+
+// prunedLens is huffmanLens, but leaves rare symbols to exceptions where that
+// costs less: in a code of few symbols, a rare one makes all others longer.
+func prunedLens(counts [256]uint32) codeLens {
+	lens := huffmanLens(&counts)
+	for {
+		rare, present, cost := -1, 0, uint64(0)
+		for s, c := range counts {
+			if c > 0 {
+				present++
+				cost += uint64(c) * uint64(lens[s])
+				if rare < 0 || c < counts[rare] {
+					rare = s
+				}
+			}
+		}
+		if present < 2 || present > 8 {
+			return lens
+		}
+		fewer := counts
+		fewer[rare] = 0
+		next := huffmanLens(&fewer)
+		pruned := uint64(counts[rare]) * exceptionCost
+		for s, c := range fewer {
+			if c > 0 {
+				pruned += uint64(c) * uint64(next[s])
+			}
+		}
+		if pruned >= cost {
+			return lens
+		}
+		counts, lens = fewer, next
+	}
 }
 
 // costs returns what each symbol costs in each table, in 1/costUnit bits.
