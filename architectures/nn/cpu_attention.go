@@ -1,0 +1,273 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hfcompress/compress/internal/fmath"
+	"github.com/hfcompress/compress/internal/gemm"
+	"github.com/hfcompress/compress/tensor"
+)
+
+// queryBlock is how many queries of a head are taken at a time: their scores
+// fill a buffer of queryBlock × S.
+const queryBlock = 24
+
+// attention is one call of [Session.Attention] after its checks.
+type attention struct {
+	AttentionInput
+	queries, keys  int // T and S
+	q, bias        []float32
+	seq            []sequence
+	context        []float32
+	weights        []float32 // [Batch·Heads·T, S], or nil
+	qWidth, kWidth int
+}
+
+func (s *session) Attention(in AttentionInput) AttentionOutput {
+	const op = "attention"
+	none := AttentionOutput{Context: dead}
+	if in.Weights {
+		none.Weights = dead
+	}
+	if !s.begin(op) {
+		return none
+	}
+	a, err := s.attentionInput(op, in)
+	if s.err != nil {
+		return none
+	}
+	if err != nil {
+		s.fail(op, err)
+		return none
+	}
+	out := s.make(op, in.Batch*a.queries, a.qWidth)
+	if out == nil {
+		return none
+	}
+	a.context = out.f
+	result := AttentionOutput{Context: out}
+	if in.Weights {
+		w := s.make(op, in.Batch*in.Heads*a.queries, a.keys)
+		if w == nil {
+			return none
+		}
+		a.weights, result.Weights = w.f, w
+	}
+	blocks := (a.queries + queryBlock - 1) / queryBlock
+	s.run(in.Batch*in.Heads*blocks, func(i int) {
+		buf := s.device.pool.get(queryBlock * a.keys)
+		defer s.device.pool.put(buf)
+		lo := i % blocks * queryBlock
+		a.block((*buf)[:queryBlock*a.keys], i/blocks/in.Heads, i/blocks%in.Heads, lo, min(lo+queryBlock, a.queries))
+	})
+	if err := s.ctx.Err(); err != nil {
+		s.fail(op, err)
+		return none
+	}
+	return result
+}
+
+// attentionInput checks the operands. A failure is either recorded in the
+// session or returned.
+func (s *session) attentionInput(op string, in AttentionInput) (*attention, error) {
+	if in.Batch < 1 || in.Heads < 1 || in.KVHeads < 1 || in.HeadDim < 1 || in.Heads%in.KVHeads != 0 {
+		return nil, fmt.Errorf("%w: batch %d, %d heads over %d key/value heads of size %d",
+			tensor.ErrShape, in.Batch, in.Heads, in.KVHeads, in.HeadDim)
+	}
+	a := &attention{AttentionInput: in}
+	q := s.matrix(op, "q", in.Q)
+	if q == nil {
+		return nil, nil
+	}
+	if q.rows()%in.Batch != 0 || q.width()%in.Heads != 0 || q.width()/in.Heads != in.HeadDim {
+		return nil, fmt.Errorf("%w: q %v does not fit batch %d and %d heads of size %d",
+			tensor.ErrShape, q.shape, in.Batch, in.Heads, in.HeadDim)
+	}
+	a.q, a.queries, a.qWidth = q.f, q.rows()/in.Batch, q.width()
+	if in.KVHeads > math.MaxInt/in.HeadDim {
+		return nil, fmt.Errorf("%w: %d key/value heads of size %d", tensor.ErrShape, in.KVHeads, in.HeadDim)
+	}
+	a.kWidth = in.KVHeads * in.HeadDim
+	if err := s.attentionKeys(op, a); err != nil || s.err != nil {
+		return nil, err
+	}
+	if a.keys == 0 && a.queries > 0 {
+		return nil, fmt.Errorf("%w: there are no keys to attend to", tensor.ErrShape)
+	}
+	if in.Mask != nil && len(in.Mask) != in.Batch*a.keys {
+		return nil, fmt.Errorf("%w: a mask of %d entries for batch %d of %d keys", tensor.ErrShape, len(in.Mask), in.Batch, a.keys)
+	}
+	if !isNil(in.Bias) {
+		bias := s.matrix(op, "bias", in.Bias)
+		if bias == nil {
+			return nil, nil
+		}
+		if want := (tensor.Shape{in.Heads, a.queries * a.keys}); !bias.shape.Equal(want) {
+			return nil, fmt.Errorf("%w: bias must be %v, is %v", tensor.ErrShape, want, bias.shape)
+		}
+		a.bias = bias.f
+	}
+	return a, nil
+}
+
+// attentionKeys finds the keys and values, in the cache or in K and V.
+func (s *session) attentionKeys(op string, a *attention) error {
+	if a.Cache != nil {
+		c, ok := a.Cache.(*cache)
+		switch {
+		case !isNil(a.K) || !isNil(a.V):
+			return fmt.Errorf("%w: both a cache and k or v are given", ErrOperand)
+		case !ok || c == nil || c.device != s.device:
+			return fmt.Errorf("%w: the cache belongs to another device", ErrOperand)
+		case c.batch != a.Batch || c.width != a.kWidth:
+			return fmt.Errorf("%w: a cache of %d sequences of width %d for batch %d and %d key/value heads of size %d",
+				tensor.ErrShape, c.batch, c.width, a.Batch, a.KVHeads, a.HeadDim)
+		}
+		a.keys, a.seq = c.length, c.seq
+		return nil
+	}
+	k, v := s.matrix(op, "k", a.K), s.matrix(op, "v", a.V)
+	if k == nil || v == nil {
+		return nil
+	}
+	if !k.shape.Equal(v.shape) || k.rows()%a.Batch != 0 || k.width() != a.kWidth {
+		return fmt.Errorf("%w: k %v and v %v do not fit batch %d and %d key/value heads of size %d",
+			tensor.ErrShape, k.shape, v.shape, a.Batch, a.KVHeads, a.HeadDim)
+	}
+	a.keys = k.rows() / a.Batch
+	a.seq = make([]sequence, a.Batch)
+	n := a.keys * a.kWidth
+	s.run(a.Batch, func(b int) {
+		a.seq[b].finite = true
+		a.seq[b].append(k.f[b*n:(b+1)*n], v.f[b*n:(b+1)*n], a.kWidth, 0, a.keys)
+	})
+	return s.ctx.Err()
+}
+
+// block computes queries lo … hi−1 of head h of sequence b. p is a buffer of
+// queryBlock × keys.
+func (a *attention) block(p []float32, b, h, lo, hi int) {
+	seq := &a.seq[b]
+	column := h / (a.Heads / a.KVHeads) * a.HeadDim
+	// No query of the block sees keys from visible on.
+	visible := a.limit(hi - 1)
+	q := a.q[(b*a.queries+lo)*a.qWidth+h*a.HeadDim:]
+	scores := gemm.Product{
+		Rows: hi - lo, Cols: visible, K: a.HeadDim,
+		A: q, LDA: a.qWidth,
+		B: seq.keys[column*keyPanel:], BStep: keyPanel, BPanel: keyPanel * a.kWidth,
+		C: p, LDC: a.keys,
+	}
+	if visible > 0 {
+		scores.Run()
+	}
+	blind := make([]bool, hi-lo)
+	for t := lo; t < hi; t++ {
+		row := p[(t-lo)*a.keys:][:a.keys]
+		blind[t-lo] = !a.softmax(row, b, h, t, visible)
+	}
+	context := gemm.Product{
+		Rows: hi - lo, Cols: a.HeadDim, K: visible,
+		A: p, LDA: a.keys,
+		B: seq.values[column:], BStep: a.kWidth, BPanel: gemm.PanelWidth,
+		C: a.context[(b*a.queries+lo)*a.qWidth+h*a.HeadDim:], LDC: a.qWidth,
+	}
+	if seq.finite {
+		// A hidden key has weight +0, and adding ±0 to a sum that began as +0
+		// changes no bit.
+		context.Run()
+	}
+	for t := lo; t < hi; t++ {
+		row := p[(t-lo)*a.keys:][:a.keys]
+		if blind[t-lo] || !seq.finite {
+			a.contextOf(context.C[(t-lo)*a.qWidth:][:a.HeadDim], row, seq, b, t, column, blind[t-lo])
+		}
+		if a.weights != nil {
+			copy(a.weights[((b*a.Heads+h)*a.queries+t)*a.keys:], row)
+		}
+	}
+}
+
+// limit is the number of leading keys that query t may see, masks aside.
+func (a *attention) limit(t int) int {
+	if !a.Causal {
+		return a.keys
+	}
+	return max(0, min(a.keys, a.keys-a.queries+t+1))
+}
+
+// sees reports whether sequence b's mask shows key i.
+func (a *attention) sees(b, i int) bool { return a.Mask == nil || a.Mask[b*a.keys+i] }
+
+// softmax turns the first visible products of row into attention weights and
+// clears the rest. It returns false when the query sees no key; then the weights
+// are even over all keys.
+func (a *attention) softmax(row []float32, b, h, t, visible int) bool {
+	limit := a.limit(t)
+	var bias []float32
+	if a.bias != nil {
+		bias = a.bias[(h*a.queries+t)*a.keys:][:a.keys]
+	}
+	highest, any := float32(math.Inf(-1)), false
+	for i := range row[:limit] {
+		if !a.sees(b, i) {
+			continue
+		}
+		v := float32(row[i] * a.Scale)
+		if bias != nil {
+			v += bias[i]
+		}
+		row[i], any = v, true
+		if v > highest {
+			highest = v
+		}
+	}
+	if !any {
+		even := 1 / float32(len(row))
+		for i := range row {
+			row[i] = even
+		}
+		return false
+	}
+	var total float32
+	for i := range row[:limit] {
+		if !a.sees(b, i) {
+			row[i] = 0
+			continue
+		}
+		e := fmath.Exp(row[i] - highest)
+		row[i] = e
+		total += e
+	}
+	for i := range row[:limit] {
+		if a.sees(b, i) {
+			row[i] = canonical(row[i] / total)
+		}
+	}
+	clear(row[limit:])
+	return true
+}
+
+// contextOf computes one row of the context key by key: hidden keys take no
+// part, so that nothing comes of one that is infinite or NaN. A blind query
+// attends to all.
+func (a *attention) contextOf(dst, weights []float32, seq *sequence, b, t, column int, blind bool) {
+	clear(dst)
+	limit := a.limit(t)
+	if blind {
+		limit = a.keys
+	}
+	for i, w := range weights[:limit] {
+		if !blind && !a.sees(b, i) {
+			continue
+		}
+		v := seq.values[i*a.kWidth+column:][:a.HeadDim]
+		for j := range dst {
+			dst[j] += float32(w * v[j])
+		}
+	}
+	for j, v := range dst {
+		dst[j] = canonical(v)
+	}
+}

@@ -1,0 +1,344 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hfcompress/compress/internal/fmath"
+	"github.com/hfcompress/compress/tensor"
+)
+
+// canonical gives every NaN the same bits: processors differ in the sign and
+// payload of those that they make.
+func canonical(x float32) float32 {
+	if x != x {
+		return fmath.NaN()
+	}
+	return x
+}
+
+// tree adds eight lanes in the fixed order that all row statistics use.
+func tree(l *[8]float32) float32 {
+	return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]))
+}
+
+// sum adds up a row in eight interleaved lanes: element i goes to lane i mod 8.
+func sum(x []float32) float32 {
+	var l [8]float32
+	for ; len(x) >= 8; x = x[8:] {
+		l[0] += x[0]
+		l[1] += x[1]
+		l[2] += x[2]
+		l[3] += x[3]
+		l[4] += x[4]
+		l[5] += x[5]
+		l[6] += x[6]
+		l[7] += x[7]
+	}
+	for i, v := range x {
+		l[i] += v
+	}
+	return tree(&l)
+}
+
+// squares adds up (x−mean)² in the order of [sum].
+func squares(x []float32, mean float32) float32 {
+	var l [8]float32
+	square := func(v float32) float32 { d := v - mean; return float32(d * d) }
+	for ; len(x) >= 8; x = x[8:] {
+		l[0] += square(x[0])
+		l[1] += square(x[1])
+		l[2] += square(x[2])
+		l[3] += square(x[3])
+		l[4] += square(x[4])
+		l[5] += square(x[5])
+		l[6] += square(x[6])
+		l[7] += square(x[7])
+	}
+	for i, v := range x {
+		l[i] += square(v)
+	}
+	return tree(&l)
+}
+
+// eachRow makes an array of x's shape and fills its rows.
+func (s *session) eachRow(op string, x *array, f func(dst, src []float32)) Array {
+	out := s.make(op, x.rows(), x.width())
+	if out == nil {
+		return dead
+	}
+	s.parts(x.rows(), 2*x.width(), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			f(out.row(r), x.row(r))
+		}
+	})
+	return s.finish(op, out)
+}
+
+func (s *session) RMSNorm(x, w Array, eps float32) Array {
+	const op = "rmsnorm"
+	if !s.begin(op) {
+		return dead
+	}
+	in := s.matrix(op, "x", x)
+	if in == nil {
+		return dead
+	}
+	weight := s.vector(op, "w", w, in.width())
+	if weight == nil {
+		return dead
+	}
+	n := float32(in.width())
+	return s.eachRow(op, in, func(dst, src []float32) {
+		r := 1 / fmath.Sqrt(squares(src, 0)/n+eps)
+		for i, v := range src {
+			dst[i] = canonical(weight.f[i] * float32(v*r))
+		}
+	})
+}
+
+func (s *session) LayerNorm(x, w, b Array, eps float32) Array {
+	const op = "layernorm"
+	if !s.begin(op) {
+		return dead
+	}
+	in := s.matrix(op, "x", x)
+	if in == nil {
+		return dead
+	}
+	var weight, bias []float32
+	if !isNil(w) {
+		v := s.vector(op, "w", w, in.width())
+		if v == nil {
+			return dead
+		}
+		weight = v.f
+	}
+	if !isNil(b) {
+		v := s.vector(op, "b", b, in.width())
+		if v == nil {
+			return dead
+		}
+		bias = v.f
+	}
+	n := float32(in.width())
+	return s.eachRow(op, in, func(dst, src []float32) {
+		mean := sum(src) / n
+		deviation := fmath.Sqrt(squares(src, mean)/n + eps)
+		for i, v := range src {
+			y := (v - mean) / deviation
+			if weight != nil {
+				y = float32(y * weight[i])
+			}
+			if bias != nil {
+				y += bias[i]
+			}
+			dst[i] = canonical(y)
+		}
+	})
+}
+
+func (s *session) RowNormalize(x Array, eps float32) Array {
+	const op = "row normalize"
+	if !s.begin(op) {
+		return dead
+	}
+	in := s.matrix(op, "x", x)
+	if in == nil {
+		return dead
+	}
+	return s.eachRow(op, in, func(dst, src []float32) {
+		norm := fmath.Sqrt(squares(src, 0))
+		if norm < eps {
+			norm = eps
+		}
+		for i, v := range src {
+			dst[i] = canonical(v / norm)
+		}
+	})
+}
+
+func (s *session) Columns(x Array, start, width int) Array {
+	const op = "columns"
+	if !s.begin(op) {
+		return dead
+	}
+	in := s.matrix(op, "x", x)
+	if in == nil {
+		return dead
+	}
+	if start < 0 || width < 0 || start > in.width() || width > in.width()-start {
+		return s.fail(op, fmt.Errorf("%w: columns %d to %d of x %v", tensor.ErrShape, start, start+width, in.shape))
+	}
+	out := s.make(op, in.rows(), width)
+	if out == nil {
+		return dead
+	}
+	for r := range in.rows() {
+		copy(out.row(r), in.row(r)[start:])
+	}
+	return s.finish(op, out)
+}
+
+func (s *session) Rotary(x, cos, sin Array, heads int, style RotaryStyle) Array {
+	const op = "rotary"
+	if !s.begin(op) {
+		return dead
+	}
+	in, c, sn := s.matrix(op, "x", x), s.matrix(op, "cos", cos), s.matrix(op, "sin", sin)
+	if in == nil || c == nil || sn == nil {
+		return dead
+	}
+	switch {
+	case heads < 1 || in.width()%heads != 0:
+		return s.fail(op, fmt.Errorf("%w: x %v does not divide into %d heads", tensor.ErrShape, in.shape, heads))
+	case !c.shape.Equal(sn.shape):
+		return s.fail(op, fmt.Errorf("%w: cos %v and sin %v differ", tensor.ErrShape, c.shape, sn.shape))
+	case c.rows() != in.rows() || c.width() > in.width()/heads/2:
+		return s.fail(op, fmt.Errorf("%w: cos %v does not fit x %v of %d heads", tensor.ErrShape, c.shape, in.shape, heads))
+	case style > RotatePairs:
+		return s.fail(op, fmt.Errorf("unknown rotary style %d", style))
+	}
+	size, half := in.width()/heads, c.width()
+	// The elements of pair i of a head are at i·step and i·step + partner.
+	step, partner := 1, half
+	if style == RotatePairs {
+		step, partner = 2, 1
+	}
+	out := s.make(op, in.rows(), in.width())
+	if out == nil {
+		return dead
+	}
+	s.parts(in.rows(), 2*in.width(), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			dst, src := out.row(r), in.row(r)
+			copy(dst, src)
+			cr, sr := c.row(r), sn.row(r)
+			for h := 0; h < len(src); h += size {
+				for i := range cr {
+					a, b := h+i*step, h+i*step+partner
+					dst[a] = canonical(float32(src[a]*cr[i]) - float32(src[b]*sr[i]))
+					dst[b] = canonical(float32(src[b]*cr[i]) + float32(src[a]*sr[i]))
+				}
+			}
+		}
+	})
+	return s.finish(op, out)
+}
+
+// unary lists the elementwise functions and roughly what one value costs, in
+// additions.
+var unary = [...]struct {
+	f    func(float32) float32
+	cost int
+}{
+	SiLU:     {fmath.SiLU, 30},
+	GELU:     {fmath.GELU, 40},
+	GELUTanh: {fmath.GELUTanh, 60},
+	ReLU:     {relu, 2},
+	Tanh:     {fmath.Tanh, 50},
+	Sigmoid:  {fmath.Sigmoid, 30},
+}
+
+// relu gives +0 for both zeros.
+func relu(x float32) float32 {
+	if x > 0 {
+		return x
+	}
+	if x != x {
+		return fmath.NaN()
+	}
+	return 0
+}
+
+func (s *session) Map(f Unary, x Array) Array {
+	const op = "map"
+	if !s.begin(op) {
+		return dead
+	}
+	in := s.matrix(op, "x", x)
+	if in == nil {
+		return dead
+	}
+	if int(f) >= len(unary) {
+		return s.fail(op, fmt.Errorf("unknown function %d", f))
+	}
+	out := s.make(op, in.rows(), in.width())
+	if out == nil {
+		return dead
+	}
+	s.parts(len(in.f), unary[f].cost, func(lo, hi int) {
+		dst, g := out.f[lo:hi], unary[f].f
+		for i, v := range in.f[lo:hi] {
+			dst[i] = g(v)
+		}
+	})
+	return s.finish(op, out)
+}
+
+func (s *session) Add(x, y Array) Array {
+	return s.binary("add", x, y, func(dst, a, b []float32) {
+		for i, v := range a {
+			dst[i] = canonical(v + b[i])
+		}
+	})
+}
+
+func (s *session) Mul(x, y Array) Array {
+	return s.binary("mul", x, y, func(dst, a, b []float32) {
+		for i, v := range a {
+			dst[i] = canonical(v * b[i])
+		}
+	})
+}
+
+func (s *session) binary(op string, x, y Array, f func(dst, a, b []float32)) Array {
+	if !s.begin(op) {
+		return dead
+	}
+	a, b := s.matrix(op, "x", x), s.matrix(op, "y", y)
+	if a == nil || b == nil {
+		return dead
+	}
+	if !a.shape.Equal(b.shape) {
+		return s.fail(op, fmt.Errorf("%w: x %v and y %v differ", tensor.ErrShape, a.shape, b.shape))
+	}
+	out := s.make(op, a.rows(), a.width())
+	if out == nil {
+		return dead
+	}
+	s.parts(len(a.f), 2, func(lo, hi int) { f(out.f[lo:hi], a.f[lo:hi], b.f[lo:hi]) })
+	return s.finish(op, out)
+}
+
+func (s *session) Scale(x Array, c float32) Array {
+	const op = "scale"
+	if !s.begin(op) {
+		return dead
+	}
+	in := s.matrix(op, "x", x)
+	if in == nil {
+		return dead
+	}
+	out := s.make(op, in.rows(), in.width())
+	if out == nil {
+		return dead
+	}
+	s.parts(len(in.f), 2, func(lo, hi int) {
+		dst := out.f[lo:hi]
+		for i, v := range in.f[lo:hi] {
+			dst[i] = canonical(v * c)
+		}
+	})
+	return s.finish(op, out)
+}
+
+// finite reports whether no value is infinite or NaN.
+func finite(x []float32) bool {
+	for _, v := range x {
+		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {
+			return false
+		}
+	}
+	return true
+}

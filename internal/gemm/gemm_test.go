@@ -1,0 +1,115 @@
+package gemm
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+// naive is the definition of each order, written as plainly as possible.
+func naive(x, w []float32, rows, n, k int, order Order) []float32 {
+	y := make([]float32, rows*n)
+	for r := range rows {
+		for j := range n {
+			var part [8]float32
+			for i := range k {
+				p := 0
+				switch order {
+				case Chunks4:
+					p = i / ((k + 3) / 4)
+				case Lanes8:
+					p = i % 8
+				}
+				part[p] += float32(x[r*k+i] * w[j*k+i])
+			}
+			s := part[0]
+			switch order {
+			case Chunks4:
+				s = ((part[0] + part[1]) + part[2]) + part[3]
+			case Lanes8:
+				s = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]))
+			}
+			y[r*n+j] = canonical(s)
+		}
+	}
+	return y
+}
+
+var specials = []float32{
+	0, float32(math.Copysign(0, -1)), 1, -1, math.MaxFloat32, -math.MaxFloat32,
+	math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 0x1p-126, 0x1p-64, -0x1p-75,
+	float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), math.Float32frombits(0xffc12345),
+}
+
+// values fills a slice; one in rare values is special, none when rare is 0.
+func values(rng *rand.Rand, n, rare int) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(rng.NormFloat64())
+		if rare > 0 && rng.IntN(rare) == 0 {
+			v[i] = specials[rng.IntN(len(specials))]
+		}
+	}
+	return v
+}
+
+func concurrent(n int, task func(int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { task(i) })
+	}
+	wg.Wait()
+}
+
+func firstDifference(a, b []float32) int {
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestMulIsTheNaiveLoop(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	sizes := []int{0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 47, 64, 65, 130}
+	check := func(rows, n, k, rare int) {
+		x, w := values(rng, rows*k, rare), values(rng, n*k, rare*5)
+		m := Pack(w, n, k)
+		for _, order := range []Order{Sequential, Chunks4, Lanes8} {
+			want := naive(x, w, rows, n, k, order)
+			for name, run := range map[string]Runner{"inline": nil, "concurrent": concurrent} {
+				got := values(rng, rows*n, 2)
+				m.Mul(got, x, rows, order, run)
+				if i := firstDifference(got, want); i >= 0 {
+					t.Fatalf("%s order %d, %d rows of [%d,%d], rare %d: element %d is %x, want %x", name, order,
+						rows, n, k, rare, i, math.Float32bits(got[i]), math.Float32bits(want[i]))
+				}
+			}
+		}
+	}
+	for rows := 0; rows <= 40; rows++ {
+		for range 6 {
+			check(rows, sizes[rng.IntN(len(sizes))], sizes[rng.IntN(len(sizes))], []int{0, 3, 40}[rng.IntN(3)])
+		}
+	}
+	check(1, 520, 300, 100)
+	check(96, 200, 700, 0) // several row tasks
+}
+
+func TestRowReturnsWhatWasPacked(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	w := values(rng, 35*9, 4)
+	m := Pack(w, 35, 9)
+	row := make([]float32, 9)
+	for i := range 35 {
+		m.Row(row, i)
+		if j := firstDifference(row, w[i*9:(i+1)*9]); j >= 0 {
+			t.Errorf("row %d differs at %d", i, j)
+		}
+	}
+	if m.Outputs() != 35 || m.Inputs() != 9 {
+		t.Errorf("shape [%d,%d]", m.Outputs(), m.Inputs())
+	}
+}
