@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +19,8 @@ type Index struct {
 	// TotalSize is metadata.total_size, or -1 when it is absent or not an integer.
 	// It is what the writer of the index claimed; nothing depends on it.
 	TotalSize int64
-	// Shards lists the shards in the order in which the index first names them.
+	// Shards lists the shards, sorted: the order of their numbers on the Hub, while
+	// an index names tensors, and with them shards, in alphabetical order.
 	Shards []string
 
 	names []string         // tensor names in the index's order
@@ -83,7 +85,23 @@ func (p *indexParser) parse() (*Index, error) {
 	case !hasMap || len(x.names) == 0:
 		return nil, errors.New("expected a weight_map with tensors, found none")
 	}
-	return x, p.finish()
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	x.sortShards()
+	return x, nil
+}
+
+func (x *Index) sortShards() {
+	sorted := slices.Sorted(slices.Values(x.Shards))
+	position := make(map[string]int32, len(sorted))
+	for i, s := range sorted {
+		position[s] = int32(i)
+	}
+	for name, i := range x.shard {
+		x.shard[name] = position[x.Shards[i]]
+	}
+	x.Shards = sorted
 }
 
 // object reads an object of few keys, all different, and calls value at each

@@ -55,7 +55,7 @@ func TestIndexKeepsOrderAndSkipsTheRest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprintf("%d %q %q %q %q", x.TotalSize, x.Shards, x.Names(), x.Shard("c"), x.Shard("d")); got != `7 ["2.safetensors" "1.safetensors"] ["b" "a" "c"] "2.safetensors" ""` {
+	if got := fmt.Sprintf("%d %q %q %q %q", x.TotalSize, x.Shards, x.Names(), x.Shard("c"), x.Shard("d")); got != `7 ["1.safetensors" "2.safetensors"] ["b" "a" "c"] "2.safetensors" ""` {
 		t.Error(got)
 	}
 	for _, total := range []string{`7.5`, `"7"`, `null`, `-1`} {

@@ -62,7 +62,7 @@ func WriteSharded(dir string, entries []Entry, maxShardBytes int64, o WriteOptio
 		if err != nil {
 			return nil, err
 		}
-		if len(shards) == 0 || size > 0 && size+int64(n) > maxShardBytes {
+		if len(shards) == 0 || n > 0 && size > 0 && int64(n) > maxShardBytes-size {
 			shards, size = append(shards, nil), 0
 		}
 		last := len(shards) - 1
