@@ -254,7 +254,7 @@ func (c *comparer) output(worst *OutputComparison, name string, ids []int, want,
 		}
 	}
 	worst.Bitwise, c.out.Bitwise = false, false
-	where := fmt.Sprintf("layout %s with %d rows, first at token %d", name, len(ids), ids[first])
+	where := fmt.Sprintf("layout %s with %d row%s, first at token %d", name, len(ids), plural(len(ids)), ids[first])
 	r := validation.Compare(worst.Name, want, got, c.gate)
 	if r.RelL2 > 0 && allZero(want) {
 		r.RelL2 = min(r.MaxAbs/zeroFloor, math.MaxFloat64)

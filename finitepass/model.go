@@ -335,8 +335,13 @@ func (m *modelCompiler) gateAll() error {
 			m.used = append(m.used, p)
 		}
 	}
-	m.report.Gate, m.model, err = m.judge("gate", m.used, m.o.Gate)
-	return err
+	if m.report.Gate, m.model, err = m.judge("gate", m.used, m.o.Gate); err != nil {
+		return err
+	}
+	if !m.report.Gate.Accepted && len(m.used) > 0 {
+		return fmt.Errorf("%w: the blocks %s passed the whole-model gate and then failed it", ErrUnstable, strings.Join(m.used, ", "))
+	}
+	return nil
 }
 
 // bisect returns kept with as many of paths as pass, given that kept passes and
@@ -402,7 +407,7 @@ func (m *modelCompiler) result() (*Result, error) {
 	}
 	m.report.Account = account(total, after, full, recipes)
 	switch {
-	case len(m.used) > 0 && m.report.Account.Saves():
+	case len(m.used) > 0: // each of them saves, and no two remove the same tensor
 		m.report.Status = Compressed
 	case len(m.report.Proposed) > 0:
 		m.report.Status = RolledBack
