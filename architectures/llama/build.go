@@ -24,17 +24,16 @@ type Model struct {
 
 	qkv    nn.TokenBlock
 	layers []layer
-	norm   nn.RowLocal
-	head   nn.RowLocal
+	norm   *nn.RMSNorm
+	head   *nn.Linear
 }
 
 // layer is one decoder layer. Layer 0 has no input norm, q, k and v of its own:
 // they belong to the block.
 type layer struct {
-	norm, q, k, v  nn.RowLocal
-	o              nn.RowLocal
-	postNorm       nn.RowLocal
-	gate, up, down nn.RowLocal
+	norm, postNorm *nn.RMSNorm
+	q, k, v, o     *nn.Linear
+	gate, up, down *nn.Linear
 }
 
 // Build uploads weights one tensor at a time. Only tensors that the model reads
@@ -49,7 +48,11 @@ func (b *Blueprint) Build(dev nn.Device, weights architectures.Weights, blocks m
 		}
 	}
 	c := &b.cfg
-	m := &Model{cfg: b.Config(), dev: dev, freq: c.Rope.inverseFrequencies(c.HeadDim)}
+	freq, err := c.Rope.InverseFrequencies()
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{cfg: b.Config(), dev: dev, freq: freq}
 	u := uploader{dev: dev, weights: weights, eps: c.NormEpsilon, params: map[string]loader.Param{}}
 	for _, p := range b.Params() {
 		u.params[p.Name] = p
@@ -121,42 +124,53 @@ type uploader struct {
 
 // tensor fetches a declared tensor and checks it again: weights may come from
 // anyone.
-func (u *uploader) tensor(name string) *tensor.Tensor {
-	if u.err != nil {
-		return nil
-	}
+func (u *uploader) tensor(name string) (*tensor.Tensor, error) {
 	t, err := u.weights.Tensor(name)
 	p := u.params[name]
 	switch {
 	case err != nil:
-		u.err = fmt.Errorf("tensor %s: %w", name, err)
+		return nil, fmt.Errorf("tensor %s: %w", name, err)
 	case t == nil:
-		u.err = fmt.Errorf("tensor %s: not given", name)
+		return nil, fmt.Errorf("tensor %s: not given", name)
 	case t.DType() != p.DTypes[0]:
-		u.err = fmt.Errorf("tensor %s: %w: expected %v, found %v", name, tensor.ErrDType, p.DTypes[0], t.DType())
+		return nil, fmt.Errorf("tensor %s: %w: expected %v, found %v", name, tensor.ErrDType, p.DTypes[0], t.DType())
 	case !t.Shape().Equal(p.Shape):
-		u.err = fmt.Errorf("tensor %s: %w: expected %v, found %v", name, tensor.ErrShape, p.Shape, t.Shape())
-	default:
-		return t
+		return nil, fmt.Errorf("tensor %s: %w: expected %v, found %v", name, tensor.ErrShape, p.Shape, t.Shape())
 	}
-	return nil
+	return t, nil
 }
 
-func (u *uploader) upload(name string, use nn.Use) nn.Array {
-	t := u.tensor(name)
+// norm uploads an RMSNorm; at is its name without ".weight".
+func (u *uploader) norm(at string) (n *nn.RMSNorm) {
+	if u.err == nil {
+		n, u.err = nn.NewRMSNorm(u.dev, u.tensor, at+".weight", u.eps)
+	}
+	return n
+}
+
+// matrix uploads a linear map; bias is empty when it has none.
+func (u *uploader) matrix(weight, bias string) (l *nn.Linear) {
+	if u.err == nil {
+		l, u.err = nn.NewLinear(u.dev, u.tensor, weight, bias)
+	}
+	return l
+}
+
+func (u *uploader) linear(at string, l linearSpec) *nn.Linear {
+	if l.bias {
+		return u.matrix(at+l.name+".weight", at+l.name+".bias")
+	}
+	return u.matrix(at+l.name+".weight", "")
+}
+
+// fanout uploads the declared block in its source form.
+func (u *uploader) fanout(c *Config) *nn.Fanout {
 	if u.err != nil {
 		return nil
 	}
-	a, err := u.dev.Upload(t, use)
+	t, err := u.tensor(embeddingName)
 	if err != nil {
-		u.err = fmt.Errorf("tensor %s: %w", name, err)
-	}
-	return a
-}
-
-func (u *uploader) fanout(c *Config) nn.TokenBlock {
-	t := u.tensor(embeddingName)
-	if u.err != nil {
+		u.err = err
 		return nil
 	}
 	rows, err := nn.TensorRows(t)
@@ -175,12 +189,10 @@ func (u *uploader) fanout(c *Config) nn.TokenBlock {
 		EmbeddingSource: rows,
 		EmbeddingName:   embeddingName,
 		Prefix:          []nn.RowLocal{u.norm(at + "input_layernorm")},
-		Branches: []nn.Branch{
-			{Name: outputQ, Layers: []nn.RowLocal{u.linear(at, linears[0])}},
-			{Name: outputK, Layers: []nn.RowLocal{u.linear(at, linears[1])}},
-			{Name: outputV, Layers: []nn.RowLocal{u.linear(at, linears[2])}},
-		},
-		Residual: outputResidual,
+		Residual:        outputResidual,
+	}
+	for i, name := range []string{outputQ, outputK, outputV} {
+		f.Branches = append(f.Branches, nn.Branch{Name: name, Layers: []nn.RowLocal{u.linear(at, linears[i])}})
 	}
 	if u.err == nil {
 		if err := f.Validate(); err != nil {
@@ -188,13 +200,6 @@ func (u *uploader) fanout(c *Config) nn.TokenBlock {
 		}
 	}
 	return f
-}
-
-func (u *uploader) linear(at string, l linearSpec) nn.RowLocal {
-	if l.bias {
-		return u.matrix(at+l.name+".weight", at+l.name+".bias")
-	}
-	return u.matrix(at+l.name+".weight", "")
 }
 
 // Device returns the device that the model runs on.

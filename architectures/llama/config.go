@@ -30,7 +30,7 @@ type Config struct {
 	MaxPositions int
 	NormEpsilon  float32
 	Activation   nn.Unary
-	Rope         Rope
+	Rope         nn.Rope
 
 	TiedHead      bool
 	AttentionBias bool
@@ -168,7 +168,7 @@ func ParseConfig(cfg architectures.Config) (*Config, error) {
 	if err := c.parseTokens(o); err != nil {
 		return nil, err
 	}
-	if c.Rope, err = parseRope(o, c.MaxPositions); err != nil {
+	if c.Rope, err = parseRope(o, c.HeadDim, c.MaxPositions); err != nil {
 		return nil, err
 	}
 	return c, nil

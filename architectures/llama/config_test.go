@@ -61,7 +61,7 @@ func TestParseConfig(t *testing.T) {
 	plain := llama.Config{
 		VocabSize: 84, HiddenSize: 512, IntermediateSize: 1024, Layers: 3, Heads: 8, KVHeads: 2,
 		HeadDim: 64, MaxPositions: 64, NormEpsilon: 1e-6, Activation: nn.SiLU,
-		Rope: llama.Rope{Type: llama.RopeDefault, Theta: 10000}, EndTokens: []int{2}, PadToken: 0,
+		Rope: nn.Rope{Dim: 64, Scaling: nn.RopeDefault, Theta: 10000}, EndTokens: []int{2}, PadToken: 0,
 	}
 	type object = map[string]any
 	for _, c := range []struct {
@@ -71,21 +71,21 @@ func TestParseConfig(t *testing.T) {
 	}{
 		{"as it is", nil, func(*llama.Config) {}},
 		{"key/value heads default to heads", object{"num_key_value_heads": nil}, func(c *llama.Config) { c.KVHeads = 8 }},
-		{"head_dim", object{"head_dim": 32}, func(c *llama.Config) { c.HeadDim = 32 }},
-		{"head_dim, hidden not a multiple", object{"head_dim": 32, "num_attention_heads": 6}, func(c *llama.Config) { c.HeadDim, c.Heads = 32, 6 }},
+		{"head_dim", object{"head_dim": 32}, func(c *llama.Config) { c.HeadDim, c.Rope.Dim = 32, 32 }},
+		{"head_dim, hidden not a multiple", object{"head_dim": 32, "num_attention_heads": 6}, func(c *llama.Config) { c.HeadDim, c.Rope.Dim, c.Heads = 32, 32, 6 }},
 		{"defaults", object{"rms_norm_eps": nil, "hidden_act": nil, "max_position_embeddings": nil, "rope_parameters": nil,
 			"tie_word_embeddings": nil, "attention_bias": nil, "mlp_bias": nil, "dtype": nil}, func(c *llama.Config) { c.MaxPositions = 2048 }},
 		{"version 4 theta", object{"rope_parameters": nil, "rope_theta": 500000, "torch_dtype": "float32"}, func(c *llama.Config) { c.Rope.Theta = 500000 }},
 		{"version 4 scaling", object{"rope_parameters": nil, "rope_theta": 1e6, "rope_scaling": object{"type": "linear", "factor": 4}},
-			func(c *llama.Config) { c.Rope = llama.Rope{Type: llama.RopeLinear, Theta: 1e6, Factor: 4} }},
+			func(c *llama.Config) { c.Rope = nn.Rope{Dim: 64, Scaling: nn.RopeLinear, Theta: 1e6, Factor: 4} }},
 		{"null scaling", object{"rope_scaling": json.RawMessage("null")}, func(*llama.Config) {}},
 		{"llama3", object{"rope_parameters": object{"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
 			"high_freq_factor": 4.0, "original_max_position_embeddings": 32}}, func(c *llama.Config) {
-			c.Rope = llama.Rope{Type: llama.RopeLlama3, Theta: 500000, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMax: 32}
+			c.Rope = nn.Rope{Dim: 64, Scaling: nn.RopeLlama3, Theta: 500000, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalPositions: 32}
 		}},
 		{"llama3 without the original length", object{"rope_parameters": object{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
 			"high_freq_factor": 4}}, func(c *llama.Config) {
-			c.Rope = llama.Rope{Type: llama.RopeLlama3, Theta: 10000, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMax: 64}
+			c.Rope = nn.Rope{Dim: 64, Scaling: nn.RopeLlama3, Theta: 10000, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, OriginalPositions: 64}
 		}},
 		{"several ends", object{"eos_token_id": []int{2, 5}}, func(c *llama.Config) { c.EndTokens = []int{2, 5} }},
 		{"no end", object{"eos_token_id": json.RawMessage("null")}, func(c *llama.Config) { c.EndTokens = nil }},

@@ -113,8 +113,8 @@ func (d *Decoder) next(ctx context.Context, in architectures.Inputs) (rows []flo
 			d.cache.truncate(before)
 		}
 	}()
-	h := d.m.trunk(s, k, d.cache, nil, nil)
-	if err := s.Err(); err != nil {
+	h, err := d.m.trunk(s, k, d.cache, nil, nil)
+	if err != nil {
 		return nil, err
 	}
 	if h, err = lastRows(s, h, k.batch, k.length, d.m.cfg.HiddenSize); err != nil {

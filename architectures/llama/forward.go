@@ -30,7 +30,10 @@ func (m *Model) run(ctx context.Context, k *call, cache *cache) (out architectur
 		}
 	}()
 	var hidden, attentions []nn.Array
-	last := m.trunk(s, k, cache, &hidden, &attentions)
+	last, err := m.trunk(s, k, cache, &hidden, &attentions)
+	if err != nil {
+		return nil, err
+	}
 	logits := m.head.Forward(s, last)
 
 	emit := func(name string, a nn.Array, shape ...int) {
@@ -63,14 +66,16 @@ func (m *Model) run(ctx context.Context, k *call, cache *cache) (out architectur
 
 // trunk computes everything up to the final norm, whose result it returns. What
 // the call's flags ask for is appended to hidden and attentions.
-func (m *Model) trunk(s nn.Session, k *call, cache *cache, hidden, attentions *[]nn.Array) nn.Array {
+func (m *Model) trunk(s nn.Session, k *call, cache *cache, hidden, attentions *[]nn.Array) (nn.Array, error) {
 	c := &m.cfg
-	cosines, sines := m.rotary(k.positions)
+	cosines, sines, err := nn.RotaryTables(m.freq, k.positions)
+	if err != nil {
+		return nil, err
+	}
 	cos, sin := s.FromHost(cosines), s.FromHost(sines)
-
 	block := m.qkv.Forward(s, k.ids)
-	if s.Err() != nil { // a failed session's arrays must not be used
-		return nil
+	if err := s.Err(); err != nil { // a failed session's arrays must not be used
+		return nil, err
 	}
 	q, key, v, h := block[0], block[1], block[2], block[3]
 	for i := range m.layers {
@@ -103,15 +108,15 @@ func (m *Model) trunk(s nn.Session, k *call, cache *cache, hidden, attentions *[
 		x := l.postNorm.Forward(s, h)
 		x = s.Mul(s.Map(c.Activation, l.gate.Forward(s, x)), l.up.Forward(s, x))
 		h = s.Add(h, l.down.Forward(s, x))
-		if s.Err() != nil {
-			return nil
+		if err := s.Err(); err != nil {
+			return nil, err
 		}
 	}
 	h = m.norm.Forward(s, h)
 	if k.hidden {
 		*hidden = append(*hidden, h)
 	}
-	return h
+	return h, s.Err()
 }
 
 // argmax returns the index of the largest value, the first one among equals as

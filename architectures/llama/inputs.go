@@ -40,8 +40,8 @@ type call struct {
 	hidden, attentions bool
 }
 
-// parse checks in. past is the number of positions that precede the call's, from
-// which default positions count, and keys the number that its queries see.
+// parse checks in. past is the number of positions in front of the call's, from
+// which default positions count.
 func (c *Config) parse(in architectures.Inputs, past int) (*call, error) {
 	for _, name := range slices.Sorted(maps.Keys(in.Tensors)) {
 		switch name {
