@@ -180,15 +180,17 @@ func widen8to16(x uint64) uint64 {
 	return (x | x<<8) & 0x00ff_00ff_00ff_00ff
 }
 
-// spread16to32 is spread8to32 for codes of 16 bits, four at a time.
+// spread16to32 is spread8to32 for codes of 16 bits.
 func spread16to32(dst, base, low []byte) int {
 	le, n := binary.LittleEndian, 0
-	for ; len(low) >= 8 && len(dst) >= 16 && len(base) >= 16; n += 4 {
-		x := le.Uint64(low)
-		d, b := (*[16]byte)(dst), (*[16]byte)(base)
+	for ; len(low) >= 16 && len(dst) >= 32 && len(base) >= 32; n += 8 {
+		x, y := le.Uint64(low), le.Uint64(low[8:])
+		d, b := (*[32]byte)(dst), (*[32]byte)(base)
 		le.PutUint64(d[0:], le.Uint64(b[0:])^(x&0xffff|x<<16&(0xffff<<32)))
 		le.PutUint64(d[8:], le.Uint64(b[8:])^(x>>32&0xffff|x>>16&(0xffff<<32)))
-		dst, base, low = dst[16:], base[16:], low[8:]
+		le.PutUint64(d[16:], le.Uint64(b[16:])^(y&0xffff|y<<16&(0xffff<<32)))
+		le.PutUint64(d[24:], le.Uint64(b[24:])^(y>>32&0xffff|y>>16&(0xffff<<32)))
+		dst, base, low = dst[32:], base[32:], low[16:]
 	}
 	return n
 }

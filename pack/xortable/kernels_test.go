@@ -1,0 +1,95 @@
+package xortable
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestKernelsAgreeWithTheGeneralLoop packs random codes of every width and
+// decodes them both ways. A kernel must exist up to the width that the generator
+// was told, so that the fast path is really taken.
+func TestKernelsAgreeWithTheGeneralLoop(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, bits := range []uint{16, 32, 64} {
+		g := newGeometry(bits)
+		size := int(bits) * groupColumns / 8
+		for k := uint(1); k <= bits; k++ {
+			for _, diff := range []bool{false, true} {
+				if diff && k == bits {
+					continue
+				}
+				base := make([]byte, size)
+				codes := make([]uint64, groupColumns)
+				for i := range codes {
+					codes[i] = rng.Uint64() & lowMask(k)
+					// Small differences must stay within a lane: keep the base in its middle.
+					b := rng.Uint64() & lowMask(bits)
+					if diff {
+						b = b>>2 | 1<<(bits-2)
+					}
+					storeWord(base, i, bits, b)
+				}
+				packed := g.appendCodes(nil, codes, k)
+				if len(packed) != int(8*k) {
+					t.Fatalf("%d bits, width %d: %d bytes", bits, k, len(packed))
+				}
+				want, got := make([]byte, size), make([]byte, size)
+				g.decodePart(want, base, packed, groupColumns, k, diff)
+				for i, c := range codes {
+					v := loadWord(base, i, bits) ^ c
+					if diff {
+						v = loadWord(base, i, bits) + c - 1<<(k-1)
+						if _, ok := difference(loadWord(base, i, bits), c, k, bits); !ok {
+							continue // such a group is never made
+						}
+					}
+					if v &= lowMask(bits); loadWord(want, i, bits) != v {
+						t.Fatalf("%d bits, width %d, diff %v, code %d: %#x, want %#x", bits, k, diff, i, loadWord(want, i, bits), v)
+					}
+				}
+				if diff && k >= bits-2 {
+					continue // lanes may carry
+				}
+				g.decodeGroup(got, base, packed, k, diff)
+				if !bytes.Equal(got, want) {
+					t.Errorf("%d bits, width %d, diff %v: kernel and general loop differ", bits, k, diff)
+				}
+			}
+		}
+	}
+	for k, wide := uint(1), [2]uint{10, 6}; k <= 10; k++ {
+		p := make([]byte, 8*k)
+		var d32, b32 [256]byte
+		if !xor32(&d32, &b32, p, k) || !diff32(&d32, &b32, p, k) {
+			t.Errorf("no 32-bit kernel for width %d", k)
+		}
+		var d16, b16 [128]byte
+		if has := xor16(&d16, &b16, p, k) && diff16(&d16, &b16, p, k); has != (k <= wide[1]) {
+			t.Errorf("16-bit kernel for width %d: %v", k, has)
+		}
+	}
+}
+
+func TestDifferenceRange(t *testing.T) {
+	for _, c := range []struct {
+		b, code  uint64
+		k, width uint
+		ok       bool
+	}{
+		{0, 4, 3, 32, true},
+		{0, 3, 3, 32, false}, // −1
+		{lowMask(32), 4, 3, 32, true},
+		{lowMask(32), 5, 3, 32, false},
+		{lowMask(16), 5, 3, 16, false},
+		{lowMask(16), 5, 3, 32, true},
+		{0, 3, 3, 64, false},
+		{lowMask(64), 5, 3, 64, false},
+		{lowMask(64), 4, 3, 64, true},
+		{1, 3, 3, 64, true},
+	} {
+		if _, ok := difference(c.b, c.code, c.k, c.width); ok != c.ok {
+			t.Errorf("%+v: %v", c, ok)
+		}
+	}
+}
