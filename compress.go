@@ -1,0 +1,333 @@
+package compress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hfcompress/compress/architectures"
+	_ "github.com/hfcompress/compress/architectures/llama" // registers the family
+	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/finitepass"
+	"github.com/hfcompress/compress/hub"
+	"github.com/hfcompress/compress/loader"
+	"github.com/hfcompress/compress/validation"
+)
+
+// Result is the outcome of the road.
+type Result struct {
+	Status finitepass.Status
+	// Model is the model to use: the compressed one, or the original when nothing
+	// was gained or the comparison failed. It runs until Close.
+	Model architectures.Model
+	// Dir is the package's directory, empty when none was written.
+	Dir     string
+	Report  *Report
+	Timings Timings
+
+	close []func() error
+}
+
+// Close frees the model's device and files.
+func (r *Result) Close() error {
+	var errs []error
+	for i := len(r.close) - 1; i >= 0; i-- {
+		errs = append(errs, r.close[i]())
+	}
+	r.close = nil
+	return errors.Join(errs...)
+}
+
+// HuggingFace takes repo ("org/name") at a revision through the whole road.
+// What the cache holds is not downloaded again; with Hub.Offline the network is
+// not used at all.
+//
+// A result is returned whenever the model could be loaded and judged, also when
+// nothing was gained: Result.Status tells. An error means that nothing was
+// written under the final name.
+func HuggingFace(ctx context.Context, repo string, o Options) (*Result, error) {
+	o, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOut(o); err != nil {
+		return nil, err
+	}
+	r := newRoad(o)
+	src, err := r.download(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	return r.run(ctx, src)
+}
+
+// Local is [HuggingFace] for a directory that holds config.json and safetensors
+// files. Options.Revision and Options.Hub are not used.
+func Local(ctx context.Context, dir string, o Options) (*Result, error) {
+	o, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkOut(o); err != nil {
+		return nil, err
+	}
+	src, err := localSnapshot(dir, o.File)
+	if err != nil {
+		return nil, err
+	}
+	return newRoad(o).run(ctx, src)
+}
+
+// checkOut refuses an existing destination before any work is done for it. The
+// package writer checks again when it publishes.
+func checkOut(o Options) error {
+	if o.Out == "" || o.Overwrite {
+		return nil
+	}
+	if _, err := os.Lstat(o.Out); err == nil {
+		return &ExistsError{Dir: o.Out}
+	}
+	return nil
+}
+
+// ExistsError refuses an output directory that exists.
+type ExistsError struct{ Dir string }
+
+func (e *ExistsError) Error() string {
+	return fmt.Sprintf("output directory %s already exists; allow overwriting, or choose another", e.Dir)
+}
+
+// road is one run.
+type road struct {
+	o       Options
+	observe *observer
+	timings Timings
+	result  *Result
+
+	src      *snapshot
+	config   architectures.Config
+	arch     string
+	plan     architectures.Blueprint
+	weights  *loader.Weights
+	device   nn.Device
+	source   architectures.Model
+	gate     validation.Gate
+	require  Require
+	examples []validation.Example
+}
+
+func newRoad(o Options) *road {
+	t := Timings{}
+	return &road{o: o, observe: &observer{f: o.Observe}, timings: t, result: &Result{Timings: t}}
+}
+
+// stage times f as a stage.
+func (r *road) stage(s Stage, f func() error) error {
+	start := time.Now()
+	r.observe.send(Event{Stage: s})
+	err := f()
+	r.timings[s] += time.Since(start).Seconds()
+	return err
+}
+
+func (r *road) run(ctx context.Context, src *snapshot) (_ *Result, err error) {
+	r.src = src
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.result.Close())
+		}
+	}()
+	if err := r.stage(StageLoad, func() error { return r.load(ctx) }); err != nil {
+		return nil, err
+	}
+	if err := r.stage(StageExamples, func() error { return r.makeExamples(ctx) }); err != nil {
+		return nil, err
+	}
+	compiled, err := r.compile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.finish(ctx, compiled); err != nil {
+		return nil, err
+	}
+	return r.result, nil
+}
+
+// download is the first stage of [HuggingFace].
+func (r *road) download(ctx context.Context, repo string) (src *snapshot, err error) {
+	err = r.stage(StageDownload, func() error {
+		ref, err := hub.ParseRepo(repo)
+		if err != nil {
+			return err
+		}
+		options := r.o.Hub
+		options.Progress = teeProgress(options.Progress, r.observe)
+		client, err := hub.New(options)
+		if err != nil {
+			return err
+		}
+		defer client.CloseIdle()
+		src, err = fetch(ctx, client, ref, r.o.Revision, r.o.File)
+		return err
+	})
+	return src, err
+}
+
+// teeProgress translates the Hub client's events, and passes them on.
+func teeProgress(next hub.Observer, o *observer) hub.Observer {
+	return hub.ObserverFunc(func(e hub.Event) {
+		if next != nil {
+			next.Observe(e)
+		}
+		event := Event{Stage: StageDownload, Item: e.File, Done: e.Done, Total: e.Total, Unit: "bytes"}
+		switch e.Kind {
+		case hub.FileStarted, hub.FileProgress:
+		case hub.FileDone:
+			event.Done = e.Total
+		case hub.Retrying:
+			event.Total, event.Message = 0, fmt.Sprintf("%s: trying again in %s: %v", e.File, e.Wait.Round(time.Second), e.Err)
+		case hub.Waiting:
+			event.Total, event.Message = 0, fmt.Sprintf("%s: waiting: %v", e.File, e.Err)
+		default:
+			return
+		}
+		o.send(event)
+	})
+}
+
+// load reads the configuration, holds the checkpoint against it, and places the
+// weights on the device.
+func (r *road) load(ctx context.Context) error {
+	configPath := filepath.Join(r.src.dir, filepath.FromSlash(r.src.configFile()))
+	text, err := readConfig(configPath)
+	if err != nil {
+		return err
+	}
+	if r.config, err = architectures.ParseConfig(text); err != nil {
+		return fmt.Errorf("%s: %w", configPath, err)
+	}
+	family, err := chooseFamily(r.o.Architecture, r.config)
+	if err != nil {
+		return err
+	}
+	r.arch = family.Name()
+	if r.plan, err = family.New(r.config); err != nil {
+		return fmt.Errorf("%s: %w", configPath, err)
+	}
+	checkpoint, err := loader.Open(filepath.Join(r.src.dir, filepath.FromSlash(r.src.file)), loader.Options{})
+	if err != nil {
+		return err
+	}
+	r.result.close = append(r.result.close, checkpoint.Close)
+	if r.weights, err = loader.Strict(checkpoint, r.plan.Params(), loader.Policy{NonFinite: r.o.NonFinite}); err != nil {
+		return err
+	}
+	if r.device, err = OpenDevice(r.o.Device, r.o.Threads); err != nil {
+		return err
+	}
+	r.result.close = append(r.result.close, r.device.Close)
+	r.gate, r.require = r.o.Require.gate(r.device.Info())
+	r.source, err = r.plan.Build(r.device, r.weights, nil)
+	return err
+}
+
+func chooseFamily(name string, cfg architectures.Config) (architectures.Family, error) {
+	if name != "" {
+		return architectures.Lookup(name)
+	}
+	return architectures.ForConfig(cfg)
+}
+
+// makeExamples collects the inputs of the whole-model comparison.
+func (r *road) makeExamples(ctx context.Context) error {
+	spec := r.plan.Inputs()
+	options := r.o.Generate
+	for _, p := range r.o.Profiles {
+		options.Boundaries = append(options.Boundaries, p.MaxRows)
+	}
+	for _, g := range r.device.Info().Regimes {
+		if g.MaxRows > 0 {
+			options.Boundaries = append(options.Boundaries, g.MaxRows)
+		}
+	}
+	r.examples = validation.Generate(spec, options)
+	if r.o.NearTies.Keep >= 0 {
+		ties, err := validation.NearTies(ctx, r.source, spec, r.o.NearTies)
+		if err != nil {
+			return err
+		}
+		for _, t := range ties {
+			r.examples = append(r.examples, t.Example)
+		}
+	}
+	r.examples = append(r.examples, r.o.Examples...)
+	if r.o.ValidationFile != "" {
+		own, err := validation.ReadFile(r.o.ValidationFile, validation.Limits{Spec: spec})
+		if err != nil {
+			return err
+		}
+		r.examples = append(r.examples, own...)
+	}
+	return nil
+}
+
+// compile runs the passes and the whole-model gate.
+func (r *road) compile(ctx context.Context) (compiled *finitepass.Result, err error) {
+	var comparing, started = time.Duration(0), time.Time{}
+	err = r.stage(StageCompile, func() (err error) {
+		compiled, err = finitepass.CompileModel(ctx, r.plan, r.source, r.weights, finitepass.ModelOptions{
+			Options: finitepass.Options{
+				Contract:       r.o.Contract,
+				Profiles:       r.o.Profiles,
+				RequireBitwise: r.require == RequireBitwise,
+				Hooks:          r.o.Hooks,
+			},
+			Mode:     r.o.ProfileMode,
+			Examples: r.examples,
+			Gate:     r.gate,
+			Observer: func(e finitepass.Event) {
+				event := Event{Stage: StageCompile, Item: e.Path, Done: e.Done, Total: e.Total, Unit: "rows"}
+				switch e.Step {
+				case "gate", "bisect":
+					if started.IsZero() {
+						started = time.Now()
+					}
+					event.Stage, event.Unit = StageCompare, "examples"
+				case "refused", "compiled", "rolled_back":
+					event.Message = e.Path + " " + strings.ReplaceAll(e.Step, "_", " ")
+					if e.Detail != "" {
+						event.Message += ": " + e.Detail
+					}
+				}
+				r.observe.send(event)
+			},
+		})
+		if !started.IsZero() {
+			comparing = time.Since(started)
+		}
+		return err
+	})
+	r.timings[StageCompile] -= comparing.Seconds()
+	r.timings[StageCompare] += comparing.Seconds()
+	return compiled, err
+}
+
+// finish records what the model computes, makes the report and, when asked for,
+// the package.
+func (r *road) finish(ctx context.Context, compiled *finitepass.Result) error {
+	r.result.Status = compiled.Report.Status
+	r.result.Model = compiled.Model
+	report, err := r.report(compiled)
+	if err != nil {
+		return err
+	}
+	r.result.Report = report
+	if r.o.Out == "" {
+		return nil
+	}
+	return r.writePackage(ctx, compiled)
+}

@@ -1,0 +1,164 @@
+package compress
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/finitepass"
+	"github.com/hfcompress/compress/hub"
+	"github.com/hfcompress/compress/loader"
+	"github.com/hfcompress/compress/pack"
+	"github.com/hfcompress/compress/validation"
+)
+
+// ErrOption is wrapped by errors about options that make no sense; they are
+// found before anything is read or sent.
+var ErrOption = errors.New("bad option")
+
+// Require says how equal the outputs of source and candidate must be.
+type Require string
+
+const (
+	// RequireDefault is bitwise on devices that keep the numeric contract to the
+	// bit, and tolerance on others.
+	RequireDefault Require = ""
+	// RequireBitwise accepts equal bytes only.
+	RequireBitwise Require = "bitwise"
+	// RequireTolerance accepts relative L2 and max abs up to 1e-5, with integers
+	// and the decisions of the logits equal.
+	RequireTolerance Require = "tolerance"
+)
+
+// Options adjust the road. The zero value suits most models; only [HuggingFace]
+// needs Hub.CacheDir as well.
+type Options struct {
+	// Revision is a branch, tag, pull-request ref or commit; "main" when empty.
+	Revision string
+	// File chooses the safetensors file or index of a repository that has several.
+	File string
+	// Architecture names the registered family; empty finds it by config.json.
+	Architecture string
+
+	// Device is "cpu" (default), "cpu:split-k" or "auto".
+	Device string
+	// Threads bounds the device's threads; 0 takes all processors.
+	Threads int
+
+	// Contract is the caller's promise about how the model's blocks are called; a
+	// rewrite needs it. Empty means [architectures.TokenIndicesOnly]: a model
+	// loaded from a package takes token ids and nothing else.
+	Contract string
+	// ProfileMode and Profiles choose row-count profiles. Empty is automatic, or
+	// explicit when Profiles are given.
+	ProfileMode finitepass.ProfileMode
+	Profiles    []finitepass.Profile
+
+	// Require is the whole-model gate.
+	Require Require
+	// Examples are the caller's, compared besides those that are generated.
+	Examples []validation.Example
+	// ValidationFile, when not empty, is a file with more of them.
+	ValidationFile string
+	// Generate adjusts the generated examples.
+	Generate validation.Options
+	// NearTies adjusts the search for inputs with narrow decisions; Keep < 0 turns
+	// it off.
+	NearTies validation.TieOptions
+
+	// NonFinite says whether weights may hold NaN or infinity.
+	NonFinite loader.NonFinite
+
+	// Out is the directory of the package; empty writes none.
+	Out string
+	// Overwrite replaces an existing package at Out.
+	Overwrite bool
+	// Codec stores the package's weights; nil is the default of package pack.
+	Codec pack.Codec
+
+	// Hub configures the client of [HuggingFace].
+	Hub hub.Options
+	// Observe, when not nil, is told of progress, one call at a time.
+	Observe func(Event)
+	// Hooks are for tests that damage a block to prove that it is caught.
+	Hooks finitepass.Hooks
+}
+
+// check refuses what can be refused before any work, and fills defaults.
+func (o Options) check() (Options, error) {
+	if o.Revision == "" {
+		o.Revision = "main"
+	}
+	if o.Contract == "" {
+		o.Contract = architectures.TokenIndicesOnly
+	}
+	if o.Contract != architectures.TokenIndicesOnly {
+		return o, fmt.Errorf("%w: contract %q, expected %q", ErrOption, o.Contract, architectures.TokenIndicesOnly)
+	}
+	switch o.Require {
+	case RequireDefault, RequireBitwise, RequireTolerance:
+	default:
+		return o, fmt.Errorf("%w: require %q, expected %q or %q", ErrOption, o.Require, RequireBitwise, RequireTolerance)
+	}
+	if o.ProfileMode == "" {
+		o.ProfileMode = finitepass.ProfilesAuto
+		if len(o.Profiles) > 0 {
+			o.ProfileMode = finitepass.ProfilesExplicit
+		}
+	}
+	switch o.ProfileMode {
+	case finitepass.ProfilesAuto, finitepass.ProfilesNone:
+		if len(o.Profiles) > 0 {
+			return o, fmt.Errorf("%w: profiles are given, and their mode is %q", ErrOption, o.ProfileMode)
+		}
+	case finitepass.ProfilesExplicit:
+		if err := finitepass.CheckProfiles(o.Profiles); err != nil {
+			return o, err
+		}
+	default:
+		return o, fmt.Errorf("%w: profile mode %q", ErrOption, o.ProfileMode)
+	}
+	if o.Architecture != "" {
+		if _, err := architectures.Lookup(o.Architecture); err != nil {
+			return o, err
+		}
+	}
+	if _, err := cpuMode(o.Device); err != nil {
+		return o, err
+	}
+	return o, nil
+}
+
+// cpuMode returns the mode of the CPU device that a device name asks for.
+func cpuMode(device string) (string, error) {
+	switch device {
+	case "", "auto", "cpu":
+		return "", nil
+	case "cpu:split-k":
+		return "split-k", nil
+	case "gpu":
+		return "", fmt.Errorf("%w: device %q: no GPU device is part of this version; use cpu, cpu:split-k or auto", ErrOption, device)
+	}
+	return "", fmt.Errorf("%w: device %q, expected cpu, cpu:split-k, gpu or auto", ErrOption, device)
+}
+
+// OpenDevice opens a device by the name that [Options.Device] takes.
+func OpenDevice(name string, threads int) (nn.Device, error) {
+	mode, err := cpuMode(name)
+	if err != nil {
+		return nil, err
+	}
+	return nn.OpenCPU(nn.CPUOptions{Mode: mode, Threads: threads})
+}
+
+// gate returns the gate that Require stands for on a device.
+func (r Require) gate(info nn.Info) (validation.Gate, Require) {
+	if r == RequireDefault {
+		r = RequireTolerance
+		if info.Strict {
+			r = RequireBitwise
+		}
+	}
+	return validation.Gate{Bitwise: r == RequireBitwise}, r
+}

@@ -1,0 +1,301 @@
+package compress
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hfcompress/compress/finitepass"
+	"github.com/hfcompress/compress/internal/page"
+	"github.com/hfcompress/compress/validation"
+)
+
+// WriteHTML writes the report as one page for people. It needs no network to be
+// read.
+func (r *Report) WriteHTML(w io.Writer) error {
+	p := &page.Page{
+		Title:    sourceTitle(r.Source.Repo, r.Source.Revision),
+		Subtitle: "hfcompress report",
+		Verdict:  r.Verdict(),
+		Good:     r.Gate != nil && r.Gate.Accepted && r.Status != finitepass.RolledBack,
+		Facts: []page.Fact{
+			{Name: "Status", Value: string(r.Status)},
+			{Name: "Architecture", Value: r.Architecture},
+			{Name: "Commit", Value: orDash(r.Source.Commit)},
+			{Name: "Device", Value: r.Device.Name + " (" + r.Device.Fingerprint + ")"},
+			{Name: "Values saved", Value: digits(r.Values.Saved()) + " of " + digits(r.Values.Before)},
+			{Name: "Row-count profiles", Value: profileText(r.Profiles)},
+			{Name: "Gate", Value: string(r.Require)},
+			{Name: "Examples compared", Value: strconv.Itoa(r.examplesCompared())},
+		},
+	}
+	p.Sections = append(p.Sections, r.sizes(), r.whereBytesWent())
+	p.Sections = append(p.Sections, r.blockSections()...)
+	p.Sections = append(p.Sections, r.gateSections()...)
+	p.Sections = append(p.Sections, r.filesSection())
+	return page.Write(w, p)
+}
+
+// Verdict says in a sentence or two what happened and what was proven.
+func (r *Report) Verdict() string {
+	var b strings.Builder
+	switch r.Status {
+	case finitepass.Compressed:
+		fmt.Fprintf(&b, "%s bytes less in memory (%s)", digits(r.Bytes.Resident.Saved()), percent(r.Bytes.Resident))
+		if r.Bytes.Disk.After > 0 {
+			fmt.Fprintf(&b, ", %s bytes less on disk (%s)", digits(r.Bytes.Disk.Saved()), percent(r.Bytes.Disk))
+		}
+		b.WriteString(". ")
+	case finitepass.NoReduction:
+		fmt.Fprintf(&b, "No block could be rewritten with a saving: %s. ", r.Reason)
+	case finitepass.RolledBack:
+		fmt.Fprintf(&b, "The rewrite failed the whole-model comparison and was rolled back: %s. ", r.Reason)
+	}
+	if g := r.Gate; g != nil {
+		switch {
+		case g.Bitwise:
+			fmt.Fprintf(&b, "All %s outputs of %d examples have the source's bytes.", digits(int64(g.Outputs)), g.Compared)
+		case g.Accepted:
+			fmt.Fprintf(&b, "All %s outputs of %d examples lie within the tolerance; they are not equal in every byte.", digits(int64(g.Outputs)), g.Compared)
+		default:
+			fmt.Fprintf(&b, "The comparison failed.")
+		}
+	}
+	if r.Reload != nil && r.Reload.Bitwise {
+		b.WriteString(" The package was opened again and gives the same bytes.")
+	}
+	return b.String()
+}
+
+func (r *Report) examplesCompared() int {
+	if r.Gate == nil {
+		return 0
+	}
+	return r.Gate.Compared
+}
+
+// sizes draws the model before and after.
+func (r *Report) sizes() page.Section {
+	bar := func(label string, n int64) page.Bar {
+		return page.Bar{Label: label, Parts: []page.Part{{Name: "bytes", Value: float64(n)}}}
+	}
+	bars := &page.Bars{Format: func(v float64) string { return BytesText(int64(v)) }}
+	bars.Items = append(bars.Items, bar("in memory, before", r.Bytes.Resident.Before), bar("in memory, after", r.Bytes.Resident.After))
+	if r.Bytes.Disk.After > 0 {
+		bars.Items = append(bars.Items, bar("on disk, before", r.Bytes.Disk.Before), bar("on disk, after", r.Bytes.Disk.After))
+	}
+	return page.Section{
+		Title: "Sizes",
+		Text: "In memory every distinct storage counts once, with tables, indices and padding. " +
+			"On disk the source's weight files stand against the package's weights and manifest, losslessly coded.",
+		Bars: bars,
+	}
+}
+
+// whereBytesWent splits the memory of the model into what was touched and what
+// was not.
+func (r *Report) whereBytesWent() page.Section {
+	before := page.Bar{Label: "before"}
+	after := page.Bar{Label: "after"}
+	rest := float64(r.Bytes.Resident.Before)
+	var parts, tables []page.Part
+	for _, b := range r.Blocks {
+		if b.Status != finitepass.Compiled {
+			continue
+		}
+		removed := float64(b.Plan.Removed.ResidentBytes)
+		rest -= removed
+		parts = append(parts, page.Part{Name: "removed from " + b.Path, Value: removed})
+		for _, t := range b.Tables {
+			tables = append(tables, page.Part{Name: "table " + t.Name + " (" + t.Coding + ")", Value: float64(t.StoredBytes)})
+		}
+	}
+	before.Parts = append(before.Parts, page.Part{Name: "kept as it is", Value: rest})
+	before.Parts = append(before.Parts, parts...)
+	after.Parts = append(after.Parts, page.Part{Name: "kept as it is", Value: rest})
+	after.Parts = append(after.Parts, tables...)
+	s := page.Section{Title: "Where the bytes went", Bars: &page.Bars{
+		Format: func(v float64) string { return BytesText(int64(v)) },
+		Items:  []page.Bar{before, after},
+	}}
+	if len(parts) == 0 {
+		s.Bars, s.Text = nil, "Nothing was rewritten."
+		return s
+	}
+	if full := r.Bytes.ResidentFullTables; full > r.Bytes.Resident.After {
+		s.Text = fmt.Sprintf("Tables of different row counts differ in few bits. Stored as differences they take %s bytes less than as full tables.",
+			digits(full-r.Bytes.Resident.After))
+		s.Bars.Items = append(s.Bars.Items, page.Bar{Label: "after, full tables", Parts: []page.Part{
+			{Name: "kept as it is", Value: rest}, {Name: "full tables", Value: float64(full) - rest}}})
+	}
+	return s
+}
+
+// blockSections lists the declared blocks, and the tables of those rewritten.
+func (r *Report) blockSections() []page.Section {
+	blocks := page.Section{Title: "Blocks", Table: &page.Table{Head: []string{"Block", "Status", "Arithmetic", "Reason"}}}
+	sections := []page.Section{}
+	for _, b := range r.Blocks {
+		mark := page.Plain
+		switch b.Status {
+		case finitepass.Compiled:
+			mark = page.Yes
+		case finitepass.RolledBack:
+			mark = page.No
+		}
+		blocks.Table.Rows = append(blocks.Table.Rows, []page.Cell{{Text: b.Path}, {Text: string(b.Status), Mark: mark}, {Text: b.Plan.Arithmetic}, {Text: orDash(b.Reason)}})
+		if c := b.Comparison; c != nil {
+			t := page.Section{
+				Title: "Full domain of " + b.Path,
+				Text: fmt.Sprintf("All %d tokens, %s calls, %s rows compared with the source block. Bitwise equal: %s.",
+					c.Tokens, digits(int64(c.Calls)), digits(c.Rows), yesNo(c.Bitwise)),
+				Table: &page.Table{Head: []string{"Row count", "Evaluated in calls of", "Words that differ from the bulk table", "Full", "Stored"}},
+			}
+			for _, route := range b.Routes {
+				t.Table.Rows = append(t.Table.Rows, []page.Cell{{Text: route.Rows}, {Text: strconv.Itoa(route.EvaluatedRows)},
+					{Text: digits(route.DiffersFromBulk)}, {Text: digits(route.FullBytes) + " B"}, {Text: digits(route.StoredBytes) + " B"}})
+			}
+			sections = append(sections, t)
+		}
+	}
+	return append([]page.Section{blocks}, sections...)
+}
+
+// gateSections shows the whole-model comparison example by example.
+func (r *Report) gateSections() []page.Section {
+	var out []page.Section
+	add := func(title string, g *validation.Report) {
+		if g == nil {
+			return
+		}
+		s := page.Section{Title: title, Folded: g.Accepted, Table: &page.Table{Head: []string{"Example", "Bitwise", "Exact", "Max abs", "Relative L2", "Smallest margin", "Finding"}}}
+		s.Text = fmt.Sprintf("%d examples, %s outputs, %s numbers.", g.Compared, digits(int64(g.Outputs)), digits(g.Elements))
+		if f := g.FirstFailure; f != nil {
+			s.Text += fmt.Sprintf(" First failure: output %s of example %q: %s.", orDash(f.Output), f.Example, f.Reason)
+		}
+		for _, e := range g.Results {
+			margin := "–"
+			if e.MinMargin != nil {
+				margin = short(*e.MinMargin)
+			}
+			finding := e.Reason
+			for _, f := range e.Failed {
+				finding = join(finding, f.Output+": "+f.Reason)
+				if len(finding) > 160 {
+					finding = join(finding, "…")
+					break
+				}
+			}
+			s.Table.Rows = append(s.Table.Rows, []page.Cell{{Text: e.Example}, verdictCell(e.Bitwise), verdictCell(e.Exact),
+				{Text: short(e.MaxAbs)}, {Text: short(e.RelL2)}, {Text: margin}, {Text: orDash(finding)}})
+		}
+		out = append(out, s)
+	}
+	add("Whole-model comparison", r.Gate)
+	add("Comparison that was rolled back", r.FirstGate)
+	if r.Gate != nil {
+		h := &page.Histogram{Label: "examples by smallest margin"}
+		for _, e := range r.Gate.Results {
+			if e.MinMargin != nil {
+				h.Values = append(h.Values, *e.MinMargin)
+			}
+		}
+		if len(h.Values) > 0 {
+			out = append(out, page.Section{
+				Title: "Margins of decisions",
+				Text: "How far the best choice of an example lies above the second best, at its narrowest. Small margins are where a last bit " +
+					"could turn a decision; examples with small ones are searched for.",
+				Histogram: h,
+			})
+		}
+	}
+	return out
+}
+
+// filesSection names what was read.
+func (r *Report) filesSection() page.Section {
+	s := page.Section{Title: "Source files", Folded: true, Table: &page.Table{Head: []string{"File", "Bytes", "SHA-256"}}}
+	for _, f := range r.Source.Files {
+		s.Table.Rows = append(s.Table.Rows, []page.Cell{{Text: f.Name}, {Text: digits(f.Size)}, {Text: f.SHA256}})
+	}
+	return s
+}
+
+func sourceTitle(repo, revision string) string {
+	if repo == "" {
+		return "local model"
+	}
+	return repo + " @ " + revision
+}
+
+func profileText(p Profiles) string {
+	if len(p.List) == 0 {
+		return "one table for all row counts (" + string(p.Mode) + ")"
+	}
+	last, parts := 0, []string{}
+	for _, x := range p.List {
+		if x.MaxRows == last+1 {
+			parts = append(parts, strconv.Itoa(x.MaxRows))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d–%d", last+1, x.MaxRows))
+		}
+		last = x.MaxRows
+	}
+	return fmt.Sprintf("%s, %d+ (%s)", strings.Join(parts, ", "), last+1, p.Mode)
+}
+
+func verdictCell(ok bool) page.Cell {
+	if ok {
+		return page.Cell{Text: "yes", Mark: page.Yes}
+	}
+	return page.Cell{Text: "no", Mark: page.No}
+}
+
+func yesNo(ok bool) string { return verdictCell(ok).Text }
+
+func orDash(s string) string { return cmp.Or(s, "–") }
+
+func join(a, b string) string {
+	return strings.Join(slices.DeleteFunc([]string{a, b}, func(s string) bool { return s == "" }), "; ")
+}
+
+func short(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+
+func percent(c Change) string {
+	if c.Before == 0 {
+		return "0 %"
+	}
+	return fmt.Sprintf("%.2f %%", 100*float64(c.Saved())/float64(c.Before))
+}
+
+// digits writes n with its thousands set apart.
+func digits(n int64) string {
+	s := strconv.FormatInt(max(n, -n), 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	if n < 0 {
+		return "−" + s
+	}
+	return s
+}
+
+// BytesText writes a size in decimal units, as disks and downloads are sold.
+func BytesText(n int64) string {
+	const unit = 1000
+	if max(n, -n) < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, suffix := float64(n), ""
+	for _, s := range []string{"kB", "MB", "GB", "TB", "PB"} {
+		v /= unit
+		suffix = s
+		if max(v, -v) < unit {
+			break
+		}
+	}
+	return fmt.Sprintf("%.2f %s", v, suffix)
+}

@@ -1,0 +1,193 @@
+package compress
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hfcompress/compress/hub"
+	"github.com/hfcompress/compress/loader"
+)
+
+// companions are the patterns of small files that travel with the weights: the
+// configuration, and what a tokenizer needs.
+var companions = []string{"*.json", "*.txt", "*.model", "*.jinja", "*.md", "LICENSE*", "NOTICE*"}
+
+// companionLimit bounds a companion file; larger ones are data, not settings.
+const companionLimit = 64 << 20
+
+// snapshot is a source on disk.
+type snapshot struct {
+	dir string
+	// file is the weight file or index within dir.
+	file string
+	// companions are the small files to keep beside the weights.
+	companions []string
+	repo       string
+	revision   string
+	commit     string
+	// unverified says that nobody could tell whether files are missing.
+	unverified bool
+}
+
+// fetch resolves a revision and brings the weights and companions of the commit
+// into the cache. Weights in other formats are not downloaded.
+func fetch(ctx context.Context, client *hub.Client, repo hub.Repo, revision, file string) (*snapshot, error) {
+	commit, err := client.Resolve(ctx, repo, revision)
+	if err != nil {
+		return nil, err
+	}
+	pinned := string(commit)
+	files, err := client.List(ctx, repo, commit)
+	if err != nil {
+		return nil, err
+	}
+	weights, err := chooseWeights(files, file)
+	if err != nil {
+		return nil, fmt.Errorf("%s at %s: %w", repo, revision, err)
+	}
+	wanted := []string{weights}
+	if strings.HasSuffix(weights, ".index.json") {
+		local, err := client.Download(ctx, repo, pinned, weights)
+		if err != nil {
+			return nil, err
+		}
+		text, err := os.ReadFile(local)
+		if err != nil {
+			return nil, err
+		}
+		index, err := loader.ParseIndex(text, loader.Limits{})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", weights, err)
+		}
+		for _, shard := range index.Shards {
+			wanted = append(wanted, path.Join(path.Dir(weights), shard))
+		}
+	}
+	var small []string
+	for _, f := range files {
+		if path.Dir(f.Path) == path.Dir(weights) && f.Size <= companionLimit && !slices.Contains(wanted, f.Path) && isCompanion(path.Base(f.Path)) {
+			small = append(small, f.Path)
+		}
+	}
+	snap, err := client.Snapshot(ctx, repo, pinned, hub.SnapshotOptions{Files: append(small, wanted...)})
+	if err != nil {
+		return nil, err
+	}
+	return &snapshot{
+		dir: snap.Dir, file: weights, companions: small,
+		repo: repo.ID, revision: revision, commit: pinned, unverified: snap.Unverified,
+	}, nil
+}
+
+func isCompanion(name string) bool {
+	if strings.HasSuffix(name, ".index.json") {
+		return false // it describes files that the package does not have
+	}
+	return slices.ContainsFunc(companions, func(p string) bool { return hub.Match(p, name) })
+}
+
+// chooseWeights returns the safetensors file or index to load: the one that is
+// asked for, else the usual names, else the only one there is.
+func chooseWeights(files []hub.File, asked string) (string, error) {
+	var indexes, singles, others []string
+	for _, f := range files {
+		switch {
+		case f.Path == asked && asked != "":
+			return asked, nil
+		case strings.HasSuffix(f.Path, ".safetensors.index.json"):
+			indexes = append(indexes, f.Path)
+		case strings.HasSuffix(f.Path, ".safetensors"):
+			singles = append(singles, f.Path)
+		case strings.HasSuffix(f.Path, ".bin"), strings.HasSuffix(f.Path, ".pt"), strings.HasSuffix(f.Path, ".ckpt"), strings.HasSuffix(f.Path, ".gguf"), strings.HasSuffix(f.Path, ".onnx"):
+			others = append(others, f.Path)
+		}
+	}
+	if asked != "" {
+		return "", fmt.Errorf("no file %q; safetensors files: %s", asked, list(append(indexes, singles...)))
+	}
+	for _, usual := range []string{"model.safetensors", "model.safetensors.index.json"} {
+		if slices.Contains(singles, usual) || slices.Contains(indexes, usual) {
+			return usual, nil
+		}
+	}
+	candidates := indexes
+	if len(candidates) == 0 {
+		candidates = singles
+	}
+	switch len(candidates) {
+	case 1:
+		return candidates[0], nil
+	case 0:
+		if len(others) > 0 {
+			return "", fmt.Errorf("no safetensors file; only safetensors is read, never %s", list(others))
+		}
+		return "", fmt.Errorf("no safetensors file")
+	}
+	return "", fmt.Errorf("several weight files, name one: %s", list(candidates))
+}
+
+// list writes names for an error, at most a few.
+func list(names []string) string {
+	const most = 8
+	if len(names) == 0 {
+		return "none"
+	}
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// localSnapshot describes a directory as a source.
+func localSnapshot(dir, file string) (*snapshot, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []hub.File
+	for _, e := range entries {
+		info, err := os.Stat(filepath.Join(dir, e.Name()))
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		files = append(files, hub.File{Path: e.Name(), Size: info.Size()})
+	}
+	weights, err := chooseWeights(files, file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	src := &snapshot{dir: dir, file: weights}
+	for _, f := range files {
+		if f.Size <= companionLimit && f.Path != weights && isCompanion(f.Path) {
+			src.companions = append(src.companions, f.Path)
+		}
+	}
+	return src, nil
+}
+
+// configFile is the path of the configuration that belongs to the weights.
+func (s *snapshot) configFile() string { return path.Join(path.Dir(s.file), "config.json") }
+
+// readConfig reads a small JSON file, with the error that a user expects when
+// it is not there.
+func readConfig(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("the model's configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, companionLimit+1))
+	if err != nil {
+		return nil, fmt.Errorf("the model's configuration: %w", err)
+	}
+	if len(data) > companionLimit {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, companionLimit)
+	}
+	return data, nil
+}
