@@ -1,0 +1,73 @@
+package hubtest
+
+// Request is one recorded request.
+type Request struct {
+	// Origin is hub or cdn.
+	Origin string
+	Method string
+	// Path is the URL path as sent, still percent-encoded; Query its query.
+	Path, Query string
+	// File is the repository path of the file asked for, if any.
+	File  string
+	Range string
+	// Auth is the Authorization header.
+	Auth string
+	// AcceptEncoding and UserAgent are the headers of these names.
+	AcceptEncoding, UserAgent string
+	// Status and Bytes are those of the answer; Bytes counts body bytes that
+	// were handed to the connection.
+	Status int
+	Bytes  int64
+}
+
+// Requests returns a copy of the record, in the order of completion.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.log...)
+}
+
+// Count counts the recorded requests for which f is true (nil: all).
+func (s *Server) Count(f func(Request) bool) int {
+	n := 0
+	for _, r := range s.Requests() {
+		if f == nil || f(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// BodyBytes sums the body bytes of the recorded requests for which f is true.
+func (s *Server) BodyBytes(f func(Request) bool) int64 {
+	var n int64
+	for _, r := range s.Requests() {
+		if f == nil || f(r) {
+			n += r.Bytes
+		}
+	}
+	return n
+}
+
+// Forget empties the record and the violations.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log, s.violations = nil, nil
+}
+
+// Violations lists what a client did that it must not do: a token sent to the
+// second origin, a HEAD without "Accept-Encoding: identity", a resolve path
+// that is not percent-encoded as the Hub expects, a request beyond a
+// published limit.
+func (s *Server) Violations() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.violations...)
+}
+
+func (s *Server) violate(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.violations = append(s.violations, what)
+}

@@ -1,0 +1,169 @@
+package hubtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Options configures a [Server]. The zero value serves nothing to anybody.
+type Options struct {
+	// FS holds folders ORG/NAME/REVISION/files… Models lie at the top or
+	// under models/; datasets/, spaces/ and kernels/ hold the other types. A
+	// revision with a slash is written with %2F. A folder with 40 hex digits
+	// as revision is served under that commit.
+	FS fs.FS
+	// Repos are served beside FS.
+	Repos []Repo
+	// LFSSuffixes and LFSThreshold say which files are LFS files. Nil:
+	// [DefaultLFSSuffixes]; 0: 10 MiB.
+	LFSSuffixes  []string
+	LFSThreshold int64
+	// Tokens are accepted; any other token is refused. Tokens[i] may read
+	// private and gated repositories.
+	Tokens []string
+	// PageSize is the number of entries of one tree page (default 1000).
+	PageSize int
+	// PlainRedirect answers plain files with a relative 307 to
+	// /api/resolve-cache/…, as the real Hub does, in place of a 200.
+	PlainRedirect bool
+	// Rate publishes and enforces request limits. Nil: none.
+	Rate *RateLimit
+	// Addr is where the Hub listens (default 127.0.0.1:0). The second origin
+	// takes a free port of the same host.
+	Addr string
+}
+
+// RateLimit is a fixed window for each of the Hub's buckets. A quota of 0
+// leaves its bucket unlimited.
+type RateLimit struct {
+	API, Resolvers int
+	Window         time.Duration
+}
+
+// Server is a running Hub. It is safe for concurrent use.
+type Server struct {
+	opts  Options
+	repos map[string]*repo // "models/ns/name"
+
+	hub, cdn           *http.Server
+	hubURL, cdnURL     string
+	secret             string
+	closed             context.Context
+	close              context.CancelFunc
+	serving            sync.WaitGroup
+	mu                 sync.Mutex
+	log                []Request
+	violations         []string
+	faults             []*Fault
+	windows            map[string]*window
+	byOID              map[string]*file // content of LFS files by SHA-256
+	now                func() time.Time
+	connections, peaks int
+}
+
+// New hashes the content, listens on loopback and serves until Close.
+func New(opts Options) (*Server, error) {
+	if opts.LFSSuffixes == nil {
+		opts.LFSSuffixes = DefaultLFSSuffixes
+	}
+	if opts.LFSThreshold == 0 {
+		opts.LFSThreshold = 10 << 20
+	}
+	if opts.PageSize <= 0 {
+		opts.PageSize = 1000
+	}
+	if opts.Addr == "" {
+		opts.Addr = "127.0.0.1:0"
+	}
+	s := &Server{opts: opts, repos: map[string]*repo{}, windows: map[string]*window{}, byOID: map[string]*file{}, now: time.Now}
+	s.closed, s.close = context.WithCancel(context.Background())
+	key := make([]byte, 16)
+	_, _ = rand.Read(key)
+	s.secret = hex.EncodeToString(key)
+	if opts.FS != nil {
+		if err := s.addFS(opts.FS); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range opts.Repos {
+		if err := s.addRepo(r); err != nil {
+			return nil, err
+		}
+	}
+	hubL, err := net.Listen("tcp", opts.Addr)
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(hubL.Addr().String())
+	if err != nil {
+		_ = hubL.Close()
+		return nil, err
+	}
+	cdnL, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		_ = hubL.Close()
+		return nil, err
+	}
+	s.hubURL, s.cdnURL = "http://"+hubL.Addr().String(), "http://"+cdnL.Addr().String()
+	s.hub = s.serve(hubL, "hub", s.serveHub)
+	s.cdn = s.serve(cdnL, "cdn", s.serveCDN)
+	return s, nil
+}
+
+func (s *Server) serve(l net.Listener, origin string, h func(*exchange)) *http.Server {
+	srv := &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handle(origin, h, w, r) }),
+		ReadHeaderTimeout: 10 * time.Second,
+		ConnState:         s.countConn,
+	}
+	s.serving.Add(1)
+	go func() {
+		defer s.serving.Done()
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.violate(fmt.Sprintf("%s stopped serving: %v", origin, err))
+		}
+	}()
+	return srv
+}
+
+func (s *Server) countConn(_ net.Conn, st http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch st {
+	case http.StateNew:
+		s.connections++
+		s.peaks = max(s.peaks, s.connections)
+	case http.StateClosed, http.StateHijacked:
+		s.connections--
+	}
+}
+
+// URL is the address of the Hub, without a trailing slash.
+func (s *Server) URL() string { return s.hubURL }
+
+// CDNURL is the address of the second origin.
+func (s *Server) CDNURL() string { return s.cdnURL }
+
+// Close stops both origins, stalled answers included.
+func (s *Server) Close() {
+	s.close()
+	_ = s.hub.Close()
+	_ = s.cdn.Close()
+	s.serving.Wait()
+}
+
+// Connections is how many connections are open at both origins together, and
+// how many were at most.
+func (s *Server) Connections() (now, peak int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.connections, s.peaks
+}
