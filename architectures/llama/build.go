@@ -26,6 +26,8 @@ type Model struct {
 	layers []layer
 	norm   *nn.RMSNorm
 	head   *nn.Linear
+
+	sessionBytes float64 // the constant, but for tests
 }
 
 // layer is one decoder layer. Layer 0 has no input norm, q, k and v of its own:
@@ -52,7 +54,7 @@ func (b *Blueprint) Build(dev nn.Device, weights architectures.Weights, blocks m
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{cfg: b.Config(), dev: dev, freq: freq}
+	m := &Model{cfg: b.Config(), dev: dev, freq: freq, sessionBytes: sessionBytes}
 	u := uploader{dev: dev, weights: weights, eps: c.NormEpsilon, params: map[string]loader.Param{}}
 	for _, p := range b.Params() {
 		u.params[p.Name] = p

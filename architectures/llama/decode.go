@@ -67,10 +67,17 @@ func (d *Decoder) Truncate(n int) {
 // the weights are [batch, heads, steps, Len]. After an error the decoder is as it
 // was before.
 func (d *Decoder) Step(ctx context.Context, in architectures.Inputs) (architectures.Outputs, error) {
-	k, before, err := d.begin(in)
+	return d.step(ctx, in, false)
+}
+
+func (d *Decoder) step(ctx context.Context, in architectures.Inputs, lastOnly bool) (architectures.Outputs, error) {
+	before := d.Len()
+	k, err := d.check(in)
 	if err != nil {
 		return nil, err
 	}
+	k.lastOnly = lastOnly
+	d.cache.extend(k)
 	out, err := d.m.run(ctx, k, d.cache)
 	if err != nil {
 		d.cache.truncate(before)
@@ -79,52 +86,19 @@ func (d *Decoder) Step(ctx context.Context, in architectures.Inputs) (architectu
 	return out, nil
 }
 
-// begin checks a step and makes room in the mask. It returns the length before.
-func (d *Decoder) begin(in architectures.Inputs) (*call, int, error) {
-	before := d.Len()
-	k, err := d.m.cfg.parse(in, before)
+// check parses a step's inputs against the decoder's state.
+func (d *Decoder) check(in architectures.Inputs) (*call, error) {
+	k, err := d.m.cfg.parse(in, d.Len())
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if k.batch != d.cache.batch {
-		return nil, 0, fmt.Errorf("%w: %s: expected %d sequences, found %d", ErrInput, inputIDs, d.cache.batch, k.batch)
+		return nil, fmt.Errorf("%w: %s: expected %d sequences, found %d", ErrInput, inputIDs, d.cache.batch, k.batch)
 	}
-	if room := d.Capacity() - before; k.length > room {
-		return nil, 0, fmt.Errorf("%w: %s: %d positions, but the cache has room for %d of %d", ErrInput, inputIDs, k.length, room, d.Capacity())
+	if room := d.Capacity() - d.Len(); k.length > room {
+		return nil, fmt.Errorf("%w: %s: %d positions, but the cache has room for %d of %d", ErrInput, inputIDs, k.length, room, d.Capacity())
 	}
-	d.cache.extend(k)
-	return k, before, nil
-}
-
-// next appends a step and returns the logits of each sequence's last position,
-// [batch, vocabulary].
-func (d *Decoder) next(ctx context.Context, in architectures.Inputs) (rows []float32, err error) {
-	k, before, err := d.begin(in)
-	if err != nil {
-		return nil, err
-	}
-	s := d.m.dev.Begin(ctx)
-	defer func() {
-		if e := s.Close(); err == nil {
-			err = e
-		}
-		if err != nil {
-			rows = nil
-			d.cache.truncate(before)
-		}
-	}()
-	h, err := d.m.trunk(s, k, d.cache, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	if h, err = lastRows(s, h, k.batch, k.length, d.m.cfg.HiddenSize); err != nil {
-		return nil, err
-	}
-	t := s.ToHost(d.m.head.Forward(s, h))
-	if err := s.Err(); err != nil {
-		return nil, err
-	}
-	return t.Float32s(), nil
+	return k, nil
 }
 
 // cache is the keys and values of all layers, and which positions are visible.
@@ -138,6 +112,10 @@ type cache struct {
 
 // len is the number of positions that every layer holds.
 func (c *cache) len() int { return c.layers[len(c.layers)-1].Len() }
+
+// visible is the number of positions that the mask covers; while a call is under
+// way, layers that it has not reached yet hold fewer.
+func (c *cache) visible() int { return len(c.seen[0]) }
 
 // extend appends the call's mask.
 func (c *cache) extend(k *call) {
@@ -173,7 +151,7 @@ func (c *cache) truncate(n int) {
 	}
 }
 
-// mask returns the mask [batch, Len] in the form that attention takes.
+// mask returns the mask [batch, visible] in the form that attention takes.
 func (c *cache) mask() []bool {
 	if c.hides == 0 {
 		return nil

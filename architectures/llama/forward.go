@@ -3,7 +3,6 @@ package llama
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/nn"
@@ -11,7 +10,8 @@ import (
 )
 
 // Forward runs the model once on a whole batch. Errors about inputs wrap
-// [ErrInput].
+// [ErrInput]. Memory on the device is bounded by a few layers' intermediate
+// values, whatever the number of layers.
 func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (architectures.Outputs, error) {
 	k, err := m.cfg.parse(in, 0)
 	if err != nil {
@@ -20,136 +20,201 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (architect
 	return m.run(ctx, k, nil)
 }
 
-// run evaluates a checked call, in front of which cache, when not nil, holds
-// earlier positions, and copies the outputs to the host.
+// run evaluates a checked call. When cache is not nil, it holds the positions in
+// front of the call's.
 func (m *Model) run(ctx context.Context, k *call, cache *cache) (out architectures.Outputs, err error) {
-	s := m.dev.Begin(ctx)
+	p := &pass{m: m, ctx: ctx, call: k, cache: cache}
+	if err := m.cfg.checkOutputs(k, p.keys()); err != nil {
+		return nil, err
+	}
+	p.s = m.dev.Begin(ctx)
 	defer func() {
-		if e := s.Close(); err == nil && e != nil {
+		if e := p.s.Close(); err == nil && e != nil {
 			out, err = nil, e
 		}
 	}()
-	var hidden, attentions []nn.Array
-	last, err := m.trunk(s, k, cache, &hidden, &attentions)
+	h, err := p.trunk()
 	if err != nil {
 		return nil, err
 	}
-	logits := m.head.Forward(s, last)
-
-	emit := func(name string, a nn.Array, shape ...int) {
-		if err != nil {
-			return
-		}
-		t := s.ToHost(a)
-		if err = s.Err(); err != nil {
-			return
-		}
-		if t, err = t.Reshape(shape...); err != nil {
-			err = fmt.Errorf("%s: %w", name, err)
-			return
-		}
-		out = append(out, architectures.Named{Name: name, Tensor: t})
-	}
-	emit("logits", logits, k.batch, k.length, m.cfg.VocabSize)
-	for i, h := range hidden {
-		emit(fmt.Sprintf("hidden_states.%d", i), h, k.batch, k.length, m.cfg.HiddenSize)
-	}
-	for i, a := range attentions {
-		keys := k.length
-		if cache != nil {
-			keys = cache.len()
-		}
-		emit(fmt.Sprintf("attentions.%d", i), a, k.batch, m.cfg.Heads, k.length, keys)
-	}
-	return out, err
-}
-
-// trunk computes everything up to the final norm, whose result it returns. What
-// the call's flags ask for is appended to hidden and attentions.
-func (m *Model) trunk(s nn.Session, k *call, cache *cache, hidden, attentions *[]nn.Array) (nn.Array, error) {
-	c := &m.cfg
-	cosines, sines, err := nn.RotaryTables(m.freq, k.positions)
-	if err != nil {
-		return nil, err
-	}
-	cos, sin := s.FromHost(cosines), s.FromHost(sines)
-	block := m.qkv.Forward(s, k.ids)
-	if err := s.Err(); err != nil { // a failed session's arrays must not be used
-		return nil, err
-	}
-	q, key, v, h := block[0], block[1], block[2], block[3]
-	for i := range m.layers {
-		l := &m.layers[i]
-		if k.hidden {
-			*hidden = append(*hidden, h)
-		}
-		if i > 0 {
-			x := l.norm.Forward(s, h)
-			q, key, v = l.q.Forward(s, x), l.k.Forward(s, x), l.v.Forward(s, x)
-		}
-		q = s.Rotary(q, cos, sin, c.Heads, nn.RotateHalves)
-		key = s.Rotary(key, cos, sin, c.KVHeads, nn.RotateHalves)
-		in := nn.AttentionInput{
-			Q: q, K: key, V: v,
-			Batch: k.batch, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
-			Scale: c.scale(), Causal: true, Mask: k.mask, Weights: k.attentions,
-		}
-		if cache != nil {
-			s.Append(cache.layers[i], key, v)
-			in.K, in.V, in.Cache = nil, nil, cache.layers[i]
-			in.Mask = cache.mask()
-		}
-		att := s.Attention(in)
-		if k.attentions {
-			*attentions = append(*attentions, att.Weights)
-		}
-		h = s.Add(h, l.o.Forward(s, att.Context))
-
-		x := l.postNorm.Forward(s, h)
-		x = s.Mul(s.Map(c.Activation, l.gate.Forward(s, x)), l.up.Forward(s, x))
-		h = s.Add(h, l.down.Forward(s, x))
-		if err := s.Err(); err != nil {
+	if k.lastOnly {
+		if h, err = p.lastRows(h); err != nil {
 			return nil, err
 		}
 	}
-	h = m.norm.Forward(s, h)
-	if k.hidden {
-		*hidden = append(*hidden, h)
+	width := k.length
+	if k.lastOnly {
+		width = 1
 	}
-	return h, s.Err()
-}
-
-// argmax returns the index of the largest value, the first one among equals as
-// in the reference. A NaN has no place in an order and is an error.
-func argmax(values []float32) (int, error) {
-	best := 0
-	for i, v := range values {
-		if math.IsNaN(float64(v)) {
-			return 0, fmt.Errorf("logit %d is NaN", i)
-		}
-		if v > values[best] {
-			best = i
-		}
-	}
-	return best, nil
-}
-
-// lastRows returns row length−1 of every sequence of h [batch·length, width] as
-// an array of the session.
-func lastRows(s nn.Session, h nn.Array, batch, length, width int) (nn.Array, error) {
-	if length == 1 {
-		return h, nil
-	}
-	t := s.ToHost(h)
-	if err := s.Err(); err != nil {
-		return nil, err
-	}
-	rows, err := tensor.New(tensor.F32, batch, width)
+	logits, err := p.keep(m.head.Forward(p.s, h), k.batch, width, m.cfg.VocabSize)
 	if err != nil {
 		return nil, err
 	}
-	for b := range batch {
-		copy(rows.Row(b), t.Row(b*length+length-1))
+	out = append(out, architectures.Named{Name: "logits", Tensor: logits})
+	for i, t := range p.hidden {
+		out = append(out, architectures.Named{Name: fmt.Sprintf("hidden_states.%d", i), Tensor: t})
 	}
-	return s.FromHost(rows), nil
+	for i, t := range p.attentions {
+		out = append(out, architectures.Named{Name: fmt.Sprintf("attentions.%d", i), Tensor: t})
+	}
+	return out, nil
+}
+
+// pass is one run through the layers. Results of a session occupy the device
+// until it is closed, so a pass over many rows goes on in a new session whenever
+// they add up to sessionBytes. That does not change any value.
+type pass struct {
+	m     *Model
+	ctx   context.Context
+	call  *call
+	cache *cache
+
+	s        nn.Session
+	cos, sin nn.Array
+	used     float64 // bytes of results in s, about
+
+	hidden, attentions []*tensor.Tensor
+}
+
+// sessionBytes is when a pass starts its next session.
+const sessionBytes = 256 << 20
+
+// trunk computes everything up to the final norm and returns its result, in the
+// session that the pass has then.
+func (p *pass) trunk() (nn.Array, error) {
+	m, k, c := p.m, p.call, &p.m.cfg
+	cos, sin, err := nn.RotaryTables(m.freq, k.positions)
+	if err != nil {
+		return nil, err
+	}
+	p.cos, p.sin = p.s.FromHost(cos), p.s.FromHost(sin)
+	block := m.qkv.Forward(p.s, k.ids)
+	if err := p.s.Err(); err != nil { // a failed session's arrays must not be used
+		return nil, err
+	}
+	q, key, v, h := block[0], block[1], block[2], block[3]
+	perLayer := c.layerBytes(k, p.keys())
+	for i := range m.layers {
+		l := &m.layers[i]
+		if i > 0 {
+			if p.used+perLayer > m.sessionBytes {
+				if h, err = p.renew(h, cos, sin); err != nil {
+					return nil, err
+				}
+			}
+			x := l.norm.Forward(p.s, h)
+			q, key, v = l.q.Forward(p.s, x), l.k.Forward(p.s, x), l.v.Forward(p.s, x)
+		}
+		p.used += perLayer
+		if err := p.keepHidden(h); err != nil {
+			return nil, err
+		}
+		context, err := p.attend(i, q, key, v)
+		if err != nil {
+			return nil, err
+		}
+		h = p.s.Add(h, l.o.Forward(p.s, context))
+		x := l.postNorm.Forward(p.s, h)
+		x = p.s.Mul(p.s.Map(c.Activation, l.gate.Forward(p.s, x)), l.up.Forward(p.s, x))
+		h = p.s.Add(h, l.down.Forward(p.s, x))
+		if err := p.s.Err(); err != nil {
+			return nil, err
+		}
+	}
+	h = m.norm.Forward(p.s, h)
+	return h, p.keepHidden(h)
+}
+
+// attend applies rotary positions and attention of layer i.
+func (p *pass) attend(i int, q, key, v nn.Array) (nn.Array, error) {
+	s, k, c := p.s, p.call, &p.m.cfg
+	q = s.Rotary(q, p.cos, p.sin, c.Heads, nn.RotateHalves)
+	key = s.Rotary(key, p.cos, p.sin, c.KVHeads, nn.RotateHalves)
+	in := nn.AttentionInput{
+		Q: q, K: key, V: v,
+		Batch: k.batch, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
+		Scale: c.scale(), Causal: true, Mask: k.mask, Weights: k.attentions,
+	}
+	if p.cache != nil {
+		s.Append(p.cache.layers[i], key, v)
+		in.K, in.V, in.Cache = nil, nil, p.cache.layers[i]
+		in.Mask = p.cache.mask()
+	}
+	out := s.Attention(in)
+	if err := s.Err(); err != nil || !k.attentions {
+		return out.Context, err
+	}
+	t, err := p.keep(out.Weights, k.batch, c.Heads, k.length, p.keys())
+	p.attentions = append(p.attentions, t)
+	return out.Context, err
+}
+
+// keys is the number of positions that a query's attention runs over.
+func (p *pass) keys() int {
+	if p.cache == nil {
+		return p.call.length
+	}
+	return p.cache.visible()
+}
+
+// renew goes on in a new session, in which h is what the pass needs.
+func (p *pass) renew(h nn.Array, cos, sin *tensor.Tensor) (nn.Array, error) {
+	t := p.s.ToHost(h)
+	if err := p.s.Close(); err != nil {
+		return nil, err
+	}
+	p.s, p.used = p.m.dev.Begin(p.ctx), 0
+	p.cos, p.sin = p.s.FromHost(cos), p.s.FromHost(sin)
+	return p.s.FromHost(t), p.s.Err()
+}
+
+// keep copies a result to the host.
+func (p *pass) keep(a nn.Array, shape ...int) (*tensor.Tensor, error) {
+	if err := p.s.Err(); err != nil {
+		return nil, err
+	}
+	t := p.s.ToHost(a)
+	if err := p.s.Err(); err != nil {
+		return nil, err
+	}
+	return t.Reshape(shape...)
+}
+
+func (p *pass) keepHidden(h nn.Array) error {
+	if !p.call.hidden {
+		return p.s.Err()
+	}
+	t, err := p.keep(h, p.call.batch, p.call.length, p.m.cfg.HiddenSize)
+	p.hidden = append(p.hidden, t)
+	return err
+}
+
+// lastRows returns the last row of every sequence of h [batch·length, hidden].
+func (p *pass) lastRows(h nn.Array) (nn.Array, error) {
+	k, width := p.call, p.m.cfg.HiddenSize
+	if k.length == 1 {
+		return h, nil
+	}
+	t, err := p.keep(h, k.batch*k.length, width)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tensor.New(tensor.F32, k.batch, width)
+	if err != nil {
+		return nil, err
+	}
+	for b := range k.batch {
+		copy(rows.Row(b), t.Row((b+1)*k.length-1))
+	}
+	return p.s.FromHost(rows), nil
+}
+
+// layerBytes is about what the results of one layer occupy in a session.
+func (c *Config) layerBytes(k *call, keys int) float64 {
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	values := float64(6*c.HiddenSize + 3*q + 3*kv + 4*c.IntermediateSize)
+	if k.attentions {
+		values += float64(c.Heads) * float64(keys)
+	}
+	return 4 * values * float64(k.batch) * float64(k.length)
 }

@@ -3,6 +3,7 @@ package llama
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/hfcompress/compress/architectures"
@@ -49,10 +50,11 @@ func (m *Model) Generate(ctx context.Context, prompts [][]int, maxNew int) ([][]
 
 	done := make([]bool, len(prompts))
 	for made := 0; ; {
-		logits, err := d.next(ctx, in)
+		step, err := d.step(ctx, in, true)
 		if err != nil {
 			return nil, err
 		}
+		logits := step.Get("logits").Float32s()
 		ids, open := make([]int, len(prompts)), 0
 		positions := make([]int, len(prompts))
 		for i := range prompts {
@@ -120,4 +122,19 @@ func packInputs(ids, mask, positions []int64, batch, length int) (architectures.
 		in.Tensors[name] = t
 	}
 	return in, nil
+}
+
+// argmax returns the index of the largest value, the first one among equals as
+// in the reference. A NaN has no place in an order and is an error.
+func argmax(values []float32) (int, error) {
+	best := 0
+	for i, v := range values {
+		if math.IsNaN(float64(v)) {
+			return 0, fmt.Errorf("logit %d is NaN", i)
+		}
+		if v > values[best] {
+			best = i
+		}
+	}
+	return best, nil
 }

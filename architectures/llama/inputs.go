@@ -38,6 +38,8 @@ type call struct {
 	mask               []bool
 	positions          []int
 	hidden, attentions bool
+	// lastOnly asks for the logits of each sequence's last position alone.
+	lastOnly bool
 }
 
 // parse checks in. past is the number of positions in front of the call's, from
@@ -69,9 +71,6 @@ func (c *Config) parse(in architectures.Inputs, past int) (*call, error) {
 	if rows == 0 || rows > maxCallTokens {
 		return nil, fmt.Errorf("%w: %s: %v has %d tokens; expected 1 to %d", ErrInput, inputIDs, t, rows, maxCallTokens)
 	}
-	if n := c.outputValues(k, past); n > maxCallOutputs {
-		return nil, fmt.Errorf("%w: %s: %v asks for %.0f output values; the limit is %d", ErrInput, inputIDs, t, n, maxCallOutputs)
-	}
 
 	k.ids = make([]int, rows)
 	for i, id := range t.Int64s() {
@@ -87,18 +86,25 @@ func (c *Config) parse(in architectures.Inputs, past int) (*call, error) {
 	return k, k.parsePositions(in.Tensors[inputPositions], past)
 }
 
-// outputValues counts the float32 values that the call returns. It counts in
-// float64, which cannot overflow.
-func (c *Config) outputValues(k *call, past int) float64 {
+// checkOutputs bounds the float32 values that a call over keys positions
+// returns. It counts in float64, which cannot overflow.
+func (c *Config) checkOutputs(k *call, keys int) error {
 	rows := float64(k.batch) * float64(k.length)
 	n := rows * float64(c.VocabSize)
+	if k.lastOnly {
+		n = float64(k.batch) * float64(c.VocabSize)
+	}
 	if k.hidden {
 		n += rows * float64(c.HiddenSize) * float64(c.Layers+1)
 	}
 	if k.attentions {
-		n += rows * float64(c.Heads) * float64(c.Layers) * float64(past+k.length)
+		n += rows * float64(c.Heads) * float64(c.Layers) * float64(keys)
 	}
-	return n
+	if n > maxCallOutputs {
+		return fmt.Errorf("%w: %s: %d sequences of %d ids ask for %.0f output values; the limit is %d",
+			ErrInput, inputIDs, k.batch, k.length, n, maxCallOutputs)
+	}
+	return nil
 }
 
 func (k *call) parseMask(t *tensor.Tensor) error {

@@ -446,6 +446,47 @@ func TestCacheIsExact(t *testing.T) {
 	}
 }
 
+// sessions counts the sessions of a device.
+type sessions struct {
+	nn.Device
+	begun int
+}
+
+func (d *sessions) Begin(ctx context.Context) nn.Session {
+	d.begun++
+	return d.Device.Begin(ctx)
+}
+
+// TestSessionsDoNotChangeBits: where a pass goes on in a new session to bound
+// memory, its results stay what they are.
+func TestSessionsDoNotChangeBits(t *testing.T) {
+	dev := &sessions{Device: openCPU(t)}
+	m := build(t, dev, "mqa", nil) // 3 layers
+	in := architectures.Inputs{Tensors: map[string]*tensor.Tensor{"input_ids": ids(t, []int{1, 5, 0, 7}, []int{2, 2, 9, 16})}, Flags: everything}
+	run := func(m *llama.Model) (forwarded, stepped architectures.Outputs) {
+		d, err := m.NewDecoder(2, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stepped, err = d.Step(context.Background(), in); err != nil {
+			t.Fatal(err)
+		}
+		return forward(t, m, in), stepped
+	}
+	want, wantStepped := run(m)
+	if dev.begun != 2 {
+		t.Errorf("%d sessions for two small calls", dev.begun)
+	}
+	dev.begun = 0
+	got, gotStepped := run(m.WithSessionBytes(1))
+	if dev.begun != 2*m.Config().Layers {
+		t.Errorf("%d sessions for two calls that may hold one layer", dev.begun)
+	}
+	sameBits(t, "forward", got, want)
+	sameBits(t, "step", gotStepped, wantStepped)
+	sameBits(t, "forward and step", want, wantStepped)
+}
+
 func TestDecoderRefusals(t *testing.T) {
 	m := build(t, openCPU(t), "mha", nil)
 	for _, c := range [][2]int{{0, 4}, {-1, 4}, {1, 0}, {1, -3}, {1 << 30, 1}, {1, 1 << 30}, {1 << 20, 1 << 24}} {
