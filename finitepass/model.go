@@ -30,7 +30,8 @@ type ModelOptions struct {
 	Options
 	// Mode says where profiles come from.
 	Mode ProfileMode
-	// Probe adjusts the search of mode auto.
+	// Probe adjusts the search of mode auto. It is strict on devices that say that
+	// they are ([nn.Info]).
 	Probe ProbeOptions
 	// Paths selects blocks; nil takes all that the blueprint declares.
 	Paths []string
@@ -140,6 +141,7 @@ func newModelCompiler(ctx context.Context, blueprint architectures.Blueprint, mo
 		ctx: ctx, source: model, model: model, o: o,
 		lookups: map[string]*Lookup{}, taken: map[string]string{},
 	}
+	m.o.Probe.Strict = m.o.Probe.Strict || model.Device().Info().Strict
 	m.report.Blocks, m.report.Rewrites, m.report.Proposed = []BlockReport{}, []string{}, []string{}
 	if m.specs, err = selectBlocks(blueprint.Blocks(), o.Paths); err != nil {
 		return nil, err
