@@ -23,7 +23,10 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (architect
 // run evaluates a checked call. When cache is not nil, it holds the positions in
 // front of the call's.
 func (m *Model) run(ctx context.Context, k *call, cache *cache) (out architectures.Outputs, err error) {
-	p := &pass{m: m, ctx: ctx, call: k, cache: cache}
+	p := &pass{m: m, ctx: ctx, call: k, cache: cache, mask: k.mask}
+	if cache != nil {
+		p.mask = cache.mask()
+	}
 	if err := m.cfg.checkOutputs(k, p.keys()); err != nil {
 		return nil, err
 	}
@@ -69,6 +72,7 @@ type pass struct {
 	call  *call
 	cache *cache
 
+	mask     []bool // [batch, keys], or nil when everything is visible
 	s        nn.Session
 	cos, sin nn.Array
 	used     float64 // bytes of results in s, about
@@ -133,12 +137,11 @@ func (p *pass) attend(i int, q, key, v nn.Array) (nn.Array, error) {
 	in := nn.AttentionInput{
 		Q: q, K: key, V: v,
 		Batch: k.batch, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim,
-		Scale: c.scale(), Causal: true, Mask: k.mask, Weights: k.attentions,
+		Scale: c.scale(), Causal: true, Mask: p.mask, Weights: k.attentions,
 	}
 	if p.cache != nil {
 		s.Append(p.cache.layers[i], key, v)
 		in.K, in.V, in.Cache = nil, nil, p.cache.layers[i]
-		in.Mask = p.cache.mask()
 	}
 	out := s.Attention(in)
 	if err := s.Err(); err != nil || !k.attentions {
