@@ -71,7 +71,19 @@ func firstDifference(a, b []float32) int {
 	return -1
 }
 
-func TestMulIsTheNaiveLoop(t *testing.T) {
+// withKernels runs a test with each set of kernels that this processor has.
+func withKernels(t *testing.T, f func(t *testing.T)) {
+	best := active
+	defer func() { active = best }()
+	for _, k := range available() {
+		active = k
+		t.Run(k.name, f)
+	}
+}
+
+func TestMulIsTheNaiveLoop(t *testing.T) { withKernels(t, testMul) }
+
+func testMul(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	sizes := []int{0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 47, 64, 65, 130}
 	check := func(rows, n, k, rare int) {

@@ -97,7 +97,7 @@ type grid struct {
 
 func newGrid(rows int, m *Matrix) grid {
 	g := grid{rows: rows}
-	g.blocks = (rows + tileRows - 1) / tileRows
+	g.blocks = (rows + active.rows - 1) / active.rows
 	g.panels = (m.n + PanelWidth - 1) / PanelWidth
 	// A task's rows should stay in the second-level cache while it passes over
 	// its panels; more row tasks than blocks make no sense.

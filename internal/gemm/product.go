@@ -32,7 +32,7 @@ func (p *Product) Run() {
 		}
 		return
 	}
-	blocks := (p.Rows + tileRows - 1) / tileRows
+	blocks := (p.Rows + active.rows - 1) / active.rows
 	var a []float32
 	if p.Rows > 1 {
 		buf := getBuffer((p.Rows + blocks - 1) / blocks * p.K)
@@ -58,7 +58,10 @@ func (p *Product) Run() {
 func (t *tile) strip(panels, cols int, b, c []float32, ldc int, order Order) {
 	var edge [maxTileRows * maxTilePanels * PanelWidth]float32
 	for p := 0; p < panels; p += t.panels {
-		t.panels = min(tilePanels(t.rows), panels-p)
+		t.panels = active.panels[t.rows]
+		for t.panels > panels-p {
+			t.panels /= 2
+		}
 		t.b = b[p*t.bPanel:]
 		first := p * PanelWidth
 		if left := cols - first; left < t.panels*PanelWidth { // would write past the row

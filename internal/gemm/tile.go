@@ -26,7 +26,7 @@ type tile struct {
 func (t *tile) compute(order Order) {
 	switch order {
 	case Sequential:
-		t.run()
+		active.run(t)
 	case Chunks4:
 		size := (t.k + 3) / 4
 		t.parts(4, func(part int, p *tile) {
@@ -55,7 +55,7 @@ func (t *tile) parts(n int, set func(part int, p *tile), combine func(*[8]float3
 		p := *t
 		p.c, p.ldc = partial[i][:], ldc
 		set(i, &p)
-		p.run()
+		active.run(&p)
 	}
 	for r := range t.rows {
 		row := t.c[r*t.ldc : r*t.ldc+t.panels*PanelWidth]

@@ -1,0 +1,9 @@
+//go:build arm64 && !noasm
+
+package gemm
+
+// available lists the kernels that this processor can run, best first. Every
+// arm64 processor that Go runs on has the instructions.
+func available() []*kernels {
+	return []*kernels{neonTable.set("neon", 6), portable}
+}
