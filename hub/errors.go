@@ -56,6 +56,8 @@ type Error struct {
 
 	// commit is the X-Repo-Commit beside an error, for .no_exist.
 	commit Commit
+	// offHub marks an answer of another origin than the Hub's.
+	offHub bool
 }
 
 // Error gives one line. It holds no token and no query of a URL.

@@ -36,6 +36,7 @@ func (c *Client) statusError(method string, a *answer) error {
 	}
 	path := a.url.EscapedPath()
 	onHub := c.isHub(a.url)
+	e.offHub = !onHub
 	switch {
 	case code == "RevisionNotFound":
 		e.Kind = ErrRevisionNotFound

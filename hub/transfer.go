@@ -273,11 +273,12 @@ func (t *transfer) segment(ctx context.Context, from, to int64) error {
 	return nil
 }
 
-// unusable says that an answer came but cannot be this file's bytes.
+// unusable says that an answer came but cannot be this file's bytes. A signed
+// address that is refused belongs here: a new one may be good.
 func unusable(err error) bool {
 	var e *Error
 	return errors.Is(err, errBadRange) || errors.Is(err, ErrSize) || errors.Is(err, ErrContent) ||
-		errors.As(err, &e) && e.Status == http.StatusRequestedRangeNotSatisfiable
+		errors.As(err, &e) && (e.Status == http.StatusRequestedRangeNotSatisfiable || e.offHub && e.Status == http.StatusForbidden)
 }
 
 // once opens one answer and copies it as far as it goes.
