@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -235,7 +236,12 @@ func (p *headerParser) parse() (*Header, error) {
 		return nil, p.errorf("expected \"{\", found %s", p.found())
 	}
 	p.pos++
-	h := &Header{raw: p.b, index: map[string]int32{}}
+	// Room for all tensors at once, by a count that a hostile text can inflate
+	// only as far as the shortest possible record allows.
+	const shortest = len(`"":{"dtype":"U8","shape":[],"data_offsets":[0,0]}`)
+	n := min(bytes.Count(p.b, []byte(`"dtype"`)), len(p.b)/shortest, p.limits.Tensors)
+	p.tensors = make([]TensorInfo, 0, n)
+	h := &Header{raw: p.b, index: make(map[string]int32, n)}
 	sawMetadata := false
 	for n := 0; ; n++ {
 		p.current = ""
