@@ -82,7 +82,9 @@ type fakeBlueprint struct {
 
 func (b fakeBlueprint) Params() []loader.Param            { return b.params }
 func (b fakeBlueprint) Blocks() []architectures.BlockSpec { return b.blocks }
-func (b fakeBlueprint) Inputs() architectures.InputSpec   { return architectures.InputSpec{Vocabulary: 7} }
+func (b fakeBlueprint) Inputs() architectures.InputSpec {
+	return architectures.InputSpec{Vocabulary: 7}
+}
 func (b fakeBlueprint) Build(nn.Device, architectures.Weights, map[string]nn.TokenBlock) (architectures.Model, error) {
 	return nil, errors.New("not needed")
 }
