@@ -165,7 +165,7 @@ func (a *attention) block(p []float32, b, h, lo, hi int) {
 	blind := make([]bool, hi-lo)
 	for t := lo; t < hi; t++ {
 		row := p[(t-lo)*a.keys:][:a.keys]
-		blind[t-lo] = !a.softmax(row, b, h, t, visible)
+		blind[t-lo] = !a.softmax(row, b, h, t)
 	}
 	context := gemm.Product{
 		Rows: hi - lo, Cols: a.HeadDim, K: visible,
@@ -200,49 +200,54 @@ func (a *attention) limit(t int) int {
 // sees reports whether sequence b's mask shows key i.
 func (a *attention) sees(b, i int) bool { return a.Mask == nil || a.Mask[b*a.keys+i] }
 
-// softmax turns the first visible products of row into attention weights and
-// clears the rest. It returns false when the query sees no key; then the weights
-// are even over all keys.
-func (a *attention) softmax(row []float32, b, h, t, visible int) bool {
+// softmax turns the products in row into attention weights, +0 for hidden keys.
+// It returns false when the query sees no key; then the weights are even over
+// all keys.
+func (a *attention) softmax(row []float32, b, h, t int) bool {
 	limit := a.limit(t)
 	var bias []float32
 	if a.bias != nil {
 		bias = a.bias[(h*a.queries+t)*a.keys:][:a.keys]
 	}
-	highest, any := float32(math.Inf(-1)), false
+	lowest := float32(math.Inf(-1))
+	highest, blind := lowest, true
 	for i := range row[:limit] {
 		if !a.sees(b, i) {
+			row[i] = lowest // e^−∞ = +0 adds nothing to the total
 			continue
 		}
 		v := float32(row[i] * a.Scale)
 		if bias != nil {
 			v += bias[i]
 		}
-		row[i], any = v, true
+		row[i], blind = v, false
 		if v > highest {
 			highest = v
 		}
 	}
-	if !any {
+	if blind {
 		even := 1 / float32(len(row))
 		for i := range row {
 			row[i] = even
 		}
 		return false
 	}
-	var total float32
 	for i := range row[:limit] {
-		if !a.sees(b, i) {
-			row[i] = 0
-			continue
-		}
-		e := fmath.Exp(row[i] - highest)
-		row[i] = e
+		row[i] -= highest
+	}
+	fmath.Exps(row[:limit])
+	var total float32
+	for _, e := range row[:limit] {
 		total += e
 	}
-	for i := range row[:limit] {
-		if a.sees(b, i) {
-			row[i] = canonical(row[i] / total)
+	for i, e := range row[:limit] {
+		row[i] = canonical(e / total)
+	}
+	if a.Mask != nil {
+		for i := range row[:limit] {
+			if !a.sees(b, i) {
+				row[i] = 0 // also where the total is NaN
+			}
 		}
 	}
 	clear(row[limit:])

@@ -229,15 +229,23 @@ func (s *session) Rotary(x, cos, sin Array, heads int, style RotaryStyle) Array 
 // unary lists the elementwise functions and roughly what one value costs, in
 // additions.
 var unary = [...]struct {
-	f    func(float32) float32
+	f    func(dst, src []float32)
 	cost int
 }{
-	SiLU:     {fmath.SiLU, 30},
-	GELU:     {fmath.GELU, 40},
-	GELUTanh: {fmath.GELUTanh, 60},
-	ReLU:     {relu, 2},
-	Tanh:     {fmath.Tanh, 50},
-	Sigmoid:  {fmath.Sigmoid, 30},
+	SiLU:     {fmath.SiLUs, 10},
+	GELU:     {each(fmath.GELU), 40},
+	GELUTanh: {each(fmath.GELUTanh), 60},
+	ReLU:     {each(relu), 2},
+	Tanh:     {each(fmath.Tanh), 50},
+	Sigmoid:  {each(fmath.Sigmoid), 30},
+}
+
+func each(f func(float32) float32) func(dst, src []float32) {
+	return func(dst, src []float32) {
+		for i, v := range src {
+			dst[i] = f(v)
+		}
+	}
 }
 
 // relu gives +0 for both zeros.
@@ -268,10 +276,7 @@ func (s *session) Map(f Unary, x Array) Array {
 		return dead
 	}
 	s.parts(len(in.f), unary[f].cost, func(lo, hi int) {
-		dst, g := out.f[lo:hi], unary[f].f
-		for i, v := range in.f[lo:hi] {
-			dst[i] = g(v)
-		}
+		unary[f].f(out.f[lo:hi], in.f[lo:hi])
 	})
 	return s.finish(op, out)
 }

@@ -1,0 +1,28 @@
+//go:build amd64 && !noasm
+
+package fmath
+
+import "golang.org/x/sys/cpu"
+
+//go:noescape
+func exp8s(x *float32, blocks int)
+
+//go:noescape
+func silu8s(dst, src *float32, blocks int)
+
+// exps does as many as come in whole vectors and returns their number.
+func exps(x []float32) int {
+	if len(x) < 8 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	exp8s(&x[0], len(x)/8)
+	return len(x) &^ 7
+}
+
+func silus(dst, src []float32) int {
+	if len(src) < 8 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	silu8s(&dst[0], &src[0], len(src)/8)
+	return len(src) &^ 7
+}

@@ -1,0 +1,9 @@
+//go:build !amd64 || noasm
+
+package fmath
+
+// There are no vector versions here.
+
+func exps([]float32) int { return 0 }
+
+func silus(dst, src []float32) int { return 0 }
