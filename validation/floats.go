@@ -88,9 +88,9 @@ func wordText(t *tensor.Tensor, i int) string {
 		shift := uint(64 - 8*size)
 		value = fmt.Sprint(int64(bits<<shift) >> shift)
 	case d.IsFloat():
-		return fmt.Sprintf("%#0*x", 2*size+2, bits)
+		return fmt.Sprintf("0x%0*x", 2*size, bits)
 	default:
 		value = fmt.Sprint(bits)
 	}
-	return fmt.Sprintf("%s (%#0*x)", value, 2*size+2, bits)
+	return fmt.Sprintf("%s (0x%0*x)", value, 2*size, bits)
 }

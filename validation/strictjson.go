@@ -23,8 +23,11 @@ func strictJSON(data []byte, plainKeys bool) error {
 	var stack []level
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if err == io.EOF && len(stack) == 0 {
 			return errors.New("empty file")
+		}
+		if err == io.EOF {
+			return io.ErrUnexpectedEOF
 		}
 		if err != nil {
 			return err
