@@ -275,18 +275,36 @@ func (r *road) makeExamples(ctx context.Context) error {
 	return nil
 }
 
-// compile runs the passes and the whole-model gate.
-func (r *road) compile(ctx context.Context) (compiled *finitepass.Result, err error) {
+// compile runs the passes and the whole-model gate. Each block is held to the
+// tolerance first, so that the gate can show what its differences do to the
+// whole. If the gate demands equal bytes and finds them on all examples, while
+// some block was not equal on its whole domain, the examples missed something:
+// then the blocks are compiled again and held to their bytes too.
+func (r *road) compile(ctx context.Context) (*finitepass.Result, error) {
+	compiled, err := r.compileOnce(ctx, false)
+	if err != nil || r.require != RequireBitwise {
+		return compiled, err
+	}
+	for _, b := range compiled.Report.Blocks {
+		if b.Status == finitepass.Compiled && !b.Comparison.Bitwise {
+			return r.compileOnce(ctx, true)
+		}
+	}
+	return compiled, nil
+}
+
+func (r *road) compileOnce(ctx context.Context, bitwise bool) (compiled *finitepass.Result, err error) {
 	var comparing, started = time.Duration(0), time.Time{}
 	err = r.stage(StageCompile, func() (err error) {
 		compiled, err = finitepass.CompileModel(ctx, r.plan, r.source, r.weights, finitepass.ModelOptions{
 			Options: finitepass.Options{
 				Contract:       r.o.Contract,
 				Profiles:       r.o.Profiles,
-				RequireBitwise: r.require == RequireBitwise,
+				RequireBitwise: bitwise,
 				Hooks:          r.o.Hooks,
 			},
 			Mode:     r.o.ProfileMode,
+			Probe:    finitepass.ProbeOptions{Strict: r.device.Info().Strict},
 			Examples: r.examples,
 			Gate:     r.gate,
 			Observer: func(e finitepass.Event) {

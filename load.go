@@ -262,7 +262,9 @@ func (l *Loaded) recordedOutputs(examples []validation.Example) ([]recordedOutpu
 }
 
 // IsPackage reports whether dir looks like a package.
-func IsPackage(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, pack.ManifestName))
+func IsPackage(dir string) bool { return pathExists(filepath.Join(dir, pack.ManifestName)) }
+
+func pathExists(path string) bool {
+	_, err := os.Stat(path)
 	return err == nil
 }

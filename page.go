@@ -26,8 +26,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			{Name: "Architecture", Value: r.Architecture},
 			{Name: "Commit", Value: orDash(r.Source.Commit)},
 			{Name: "Device", Value: r.Device.Name + " (" + r.Device.Fingerprint + ")"},
-			{Name: "Values saved", Value: digits(r.Values.Saved()) + " of " + digits(r.Values.Before)},
-			{Name: "Row-count profiles", Value: profileText(r.Profiles)},
+			{Name: "Values saved", Value: Digits(r.Values.Saved()) + " of " + Digits(r.Values.Before)},
+			{Name: "Row-count profiles", Value: ProfileText(r.Profiles)},
 			{Name: "Gate", Value: string(r.Require)},
 			{Name: "Examples compared", Value: strconv.Itoa(r.examplesCompared())},
 		},
@@ -44,9 +44,9 @@ func (r *Report) Verdict() string {
 	var b strings.Builder
 	switch r.Status {
 	case finitepass.Compressed:
-		fmt.Fprintf(&b, "%s bytes less in memory (%s)", digits(r.Bytes.Resident.Saved()), percent(r.Bytes.Resident))
+		fmt.Fprintf(&b, "%s bytes less in memory (%s)", Digits(r.Bytes.Resident.Saved()), percent(r.Bytes.Resident))
 		if r.Bytes.Disk.After > 0 {
-			fmt.Fprintf(&b, ", %s bytes less on disk (%s)", digits(r.Bytes.Disk.Saved()), percent(r.Bytes.Disk))
+			fmt.Fprintf(&b, ", %s bytes less on disk (%s)", Digits(r.Bytes.Disk.Saved()), percent(r.Bytes.Disk))
 		}
 		b.WriteString(". ")
 	case finitepass.NoReduction:
@@ -57,9 +57,9 @@ func (r *Report) Verdict() string {
 	if g := r.Gate; g != nil {
 		switch {
 		case g.Bitwise:
-			fmt.Fprintf(&b, "All %s outputs of %d examples have the source's bytes.", digits(int64(g.Outputs)), g.Compared)
+			fmt.Fprintf(&b, "All %s outputs of %d examples have the source's bytes.", Digits(int64(g.Outputs)), g.Compared)
 		case g.Accepted:
-			fmt.Fprintf(&b, "All %s outputs of %d examples lie within the tolerance; they are not equal in every byte.", digits(int64(g.Outputs)), g.Compared)
+			fmt.Fprintf(&b, "All %s outputs of %d examples lie within the tolerance; they are not equal in every byte.", Digits(int64(g.Outputs)), g.Compared)
 		default:
 			fmt.Fprintf(&b, "The comparison failed.")
 		}
@@ -127,7 +127,7 @@ func (r *Report) whereBytesWent() page.Section {
 	}
 	if full := r.Bytes.ResidentFullTables; full > r.Bytes.Resident.After {
 		s.Text = fmt.Sprintf("Tables of different row counts differ in few bits. Stored as differences they take %s bytes less than as full tables.",
-			digits(full-r.Bytes.Resident.After))
+			Digits(full-r.Bytes.Resident.After))
 		s.Bars.Items = append(s.Bars.Items, page.Bar{Label: "after, full tables", Parts: []page.Part{
 			{Name: "kept as it is", Value: rest}, {Name: "full tables", Value: float64(full) - rest}}})
 	}
@@ -151,12 +151,12 @@ func (r *Report) blockSections() []page.Section {
 			t := page.Section{
 				Title: "Full domain of " + b.Path,
 				Text: fmt.Sprintf("All %d tokens, %s calls, %s rows compared with the source block. Bitwise equal: %s.",
-					c.Tokens, digits(int64(c.Calls)), digits(c.Rows), yesNo(c.Bitwise)),
+					c.Tokens, Digits(int64(c.Calls)), Digits(c.Rows), yesNo(c.Bitwise)),
 				Table: &page.Table{Head: []string{"Row count", "Evaluated in calls of", "Words that differ from the bulk table", "Full", "Stored"}},
 			}
 			for _, route := range b.Routes {
 				t.Table.Rows = append(t.Table.Rows, []page.Cell{{Text: route.Rows}, {Text: strconv.Itoa(route.EvaluatedRows)},
-					{Text: digits(route.DiffersFromBulk)}, {Text: digits(route.FullBytes) + " B"}, {Text: digits(route.StoredBytes) + " B"}})
+					{Text: Digits(route.DiffersFromBulk)}, {Text: Digits(route.FullBytes) + " B"}, {Text: Digits(route.StoredBytes) + " B"}})
 			}
 			sections = append(sections, t)
 		}
@@ -172,7 +172,7 @@ func (r *Report) gateSections() []page.Section {
 			return
 		}
 		s := page.Section{Title: title, Folded: g.Accepted, Table: &page.Table{Head: []string{"Example", "Bitwise", "Exact", "Max abs", "Relative L2", "Smallest margin", "Finding"}}}
-		s.Text = fmt.Sprintf("%d examples, %s outputs, %s numbers.", g.Compared, digits(int64(g.Outputs)), digits(g.Elements))
+		s.Text = fmt.Sprintf("%d examples, %s outputs, %s numbers.", g.Compared, Digits(int64(g.Outputs)), Digits(g.Elements))
 		if f := g.FirstFailure; f != nil {
 			s.Text += fmt.Sprintf(" First failure: output %s of example %q: %s.", orDash(f.Output), f.Example, f.Reason)
 		}
@@ -219,7 +219,7 @@ func (r *Report) gateSections() []page.Section {
 func (r *Report) filesSection() page.Section {
 	s := page.Section{Title: "Source files", Folded: true, Table: &page.Table{Head: []string{"File", "Bytes", "SHA-256"}}}
 	for _, f := range r.Source.Files {
-		s.Table.Rows = append(s.Table.Rows, []page.Cell{{Text: f.Name}, {Text: digits(f.Size)}, {Text: f.SHA256}})
+		s.Table.Rows = append(s.Table.Rows, []page.Cell{{Text: f.Name}, {Text: Digits(f.Size)}, {Text: f.SHA256}})
 	}
 	return s
 }
@@ -231,7 +231,8 @@ func sourceTitle(repo, revision string) string {
 	return repo + " @ " + revision
 }
 
-func profileText(p Profiles) string {
+// ProfileText names the row counts that have a table each.
+func ProfileText(p Profiles) string {
 	if len(p.List) == 0 {
 		return "one table for all row counts (" + string(p.Mode) + ")"
 	}
@@ -271,8 +272,8 @@ func percent(c Change) string {
 	return fmt.Sprintf("%.2f %%", 100*float64(c.Saved())/float64(c.Before))
 }
 
-// digits writes n with its thousands set apart.
-func digits(n int64) string {
+// Digits writes n with its thousands set apart.
+func Digits(n int64) string {
 	s := strconv.FormatInt(max(n, -n), 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]

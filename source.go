@@ -38,12 +38,14 @@ type snapshot struct {
 // fetch resolves a revision and brings the weights and companions of the commit
 // into the cache. Weights in other formats are not downloaded.
 func fetch(ctx context.Context, client *hub.Client, repo hub.Repo, revision, file string) (*snapshot, error) {
-	commit, err := client.Resolve(ctx, repo, revision)
+	// The first call alone names the revision: it resolves it once and records it
+	// in the cache. Everything after it is pinned to the commit.
+	first, err := client.Snapshot(ctx, repo, revision, hub.SnapshotOptions{Allow: []string{"config.json"}})
 	if err != nil {
 		return nil, err
 	}
-	pinned := string(commit)
-	files, err := client.List(ctx, repo, commit)
+	pinned := string(first.Commit)
+	files, err := client.List(ctx, repo, first.Commit)
 	if err != nil {
 		return nil, err
 	}

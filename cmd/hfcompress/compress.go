@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	compress "github.com/hfcompress/compress"
+	"github.com/hfcompress/compress/finitepass"
+	"github.com/hfcompress/compress/pack"
+)
+
+// summary is the JSON object of the main command: the report, where the package
+// lies, and how long it took.
+type summary struct {
+	*compress.Report
+	Package string           `json:"package"`
+	HTML    string           `json:"report_html"`
+	Timings compress.Timings `json:"timings_seconds"`
+}
+
+// compress runs the road and prints its outcome.
+func (a *app) compress(ctx context.Context, f *compressFlags) error {
+	o, err := a.options(f)
+	if err != nil {
+		return err
+	}
+	if o.Out == "" {
+		name := f.repo
+		if f.local != "" {
+			if name, err = filepath.Abs(f.local); err != nil {
+				return err
+			}
+			name = filepath.Base(name)
+		}
+		o.Out = defaultOut(name)
+	}
+	return a.road(ctx, f, o)
+}
+
+func (a *app) road(ctx context.Context, f *compressFlags, o compress.Options) error {
+	show := a.progress(f.quiet)
+	o.Observe = show.observe
+	start := time.Now()
+	var result *compress.Result
+	var err error
+	if f.local != "" {
+		result, err = compress.Local(ctx, f.local, o)
+	} else {
+		result, err = compress.HuggingFace(ctx, f.repo, o)
+	}
+	show.stop()
+	if err != nil {
+		return err
+	}
+	defer result.Close()
+	if err := a.printResult(f, result, time.Since(start)); err != nil {
+		return err
+	}
+	if f.strict && result.Status != finitepass.Compressed {
+		return statusError(exitNoGain)
+	}
+	return nil
+}
+
+func (a *app) printResult(f *compressFlags, r *compress.Result, took time.Duration) error {
+	dir, err := filepath.Abs(r.Dir)
+	if err != nil {
+		return err
+	}
+	html := filepath.Join(dir, pack.PageName)
+	if f.json {
+		return a.printJSON(summary{r.Report, dir, html, r.Timings})
+	}
+	rep := r.Report
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	if rep.Source.Repo != "" {
+		line("source", "%s @ %s, commit %s", rep.Source.Repo, rep.Source.Revision, rep.Source.Commit)
+	} else {
+		line("source", "%s", f.local)
+	}
+	line("status", "%s", rep.Status)
+	line("model", "%s, %s values in %d tensors, on %s", rep.Architecture, count(rep.Values.Before), rep.Load.Tensors, rep.Device.Name)
+	for _, b := range rep.Blocks {
+		what := string(b.Status)
+		if b.Reason != "" {
+			what += ": " + b.Reason
+		}
+		line("block", "%s %s", b.Path, what)
+		line("", "%s", b.Plan.Arithmetic)
+	}
+	line("profiles", "%s", compress.ProfileText(rep.Profiles))
+	line("saved", "%s values; in memory %s; on disk %s", count(rep.Values.Saved()), change(rep.Bytes.Resident), change(rep.Bytes.Disk))
+	if full := rep.Bytes.ResidentFullTables; full != rep.Bytes.Resident.After {
+		line("", "with full tables instead of differences: in memory %s", change(compress.Change{Before: rep.Bytes.Resident.Before, After: full}))
+	}
+	for _, b := range rep.Blocks {
+		if c := b.Comparison; c != nil {
+			line(verb(c.Accepted), "every one of %d tokens in %s calls of the block, bitwise equal: %s", c.Tokens, count(int64(c.Calls)), yes(c.Bitwise))
+		}
+	}
+	if g := rep.FirstGate; g != nil && g.FirstFailure != nil {
+		line("failed", "example %q, output %s: %s", g.FirstFailure.Example, g.FirstFailure.Output, g.FirstFailure.Reason)
+	}
+	line(verb(rep.Gate.Accepted), "%s outputs of %d examples of the whole model (gate: %s), bitwise equal: %s", count(int64(rep.Gate.Outputs)), rep.Gate.Compared, rep.Require, yes(rep.Gate.Bitwise))
+	if rep.Reload != nil {
+		line("reloaded", "%d tensors and %s outputs of the written package, bitwise equal: %s", rep.Reload.Tensors, count(int64(rep.Reload.Outputs)), yes(rep.Reload.Bitwise))
+	}
+	line("took", "%s", took.Round(time.Millisecond))
+	line("package", "%s", dir)
+	line("report", "%s", html)
+	return w.Flush()
+}
+
+// printJSON writes one object.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func (a *app) warn(text string) { fmt.Fprintf(a.stderr, "hfcompress: warning: %s\n", text) }
+
+// progress chooses how to show events.
+func (a *app) progress(quiet bool) progress {
+	if quiet {
+		return silence{}
+	}
+	return newProgress(a.stderr, a.terminal)
+}
+
+type silence struct{}
+
+func (silence) observe(compress.Event) {}
+func (silence) stop()                  {}
+
+func count(n int64) string { return compress.Digits(n) }
+
+func change(c compress.Change) string {
+	if c.Before == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%s of %s bytes (%.2f %%)", count(c.Saved()), count(c.Before), 100*float64(c.Saved())/float64(c.Before))
+}
+
+// verb is what may be said of a comparison.
+func verb(accepted bool) string {
+	if accepted {
+		return "verified"
+	}
+	return "compared"
+}
+
+func yes(ok bool) string {
+	if ok {
+		return "yes"
+	}
+	return "no"
+}

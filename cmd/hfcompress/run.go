@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	compress "github.com/hfcompress/compress"
+	"github.com/hfcompress/compress/architectures"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	f := &compressFlags{}
+	var ids string
+	var generate, top int
+	cmd := &cobra.Command{
+		Use:   "run PACKAGE --ids 1,2,3 [--generate N]",
+		Short: "Run a package on token ids",
+		Args:  exactly(1, "a package"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prompt, err := parseIDs(ids)
+			if err != nil {
+				return err
+			}
+			if generate < 0 || top < 1 {
+				return usagef("--generate and --top must not be negative")
+			}
+			return a.runPackage(cmd.Context(), args[0], prompt, generate, top, f)
+		},
+	}
+	cmd.Flags().StringVar(&ids, "ids", "", "token ids, separated by commas")
+	cmd.Flags().IntVar(&generate, "generate", 0, "continue greedily by up to N tokens")
+	cmd.Flags().IntVar(&top, "top", 5, "without --generate: how many next tokens to show")
+	cmd.Flags().StringVar(&f.device, "device", "", "device to run on (default: the one of the validation)")
+	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads of the device (default: all processors)")
+	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object on standard output")
+	return cmd
+}
+
+func parseIDs(text string) ([]int, error) {
+	if text == "" {
+		return nil, usagef("--ids is missing: give token ids, such as --ids 1,2,3")
+	}
+	var ids []int
+	for _, field := range strings.Split(text, ",") {
+		id, err := strconv.Atoi(strings.TrimSpace(field))
+		if err != nil {
+			return nil, usagef("--ids: %q is not a token id", field)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// choice is a next token with its logit.
+type choice struct {
+	ID    int     `json:"id"`
+	Logit float32 `json:"logit"`
+}
+
+func (a *app) runPackage(ctx context.Context, dir string, prompt []int, generate, top int, f *compressFlags) error {
+	loaded, err := compress.Load(ctx, dir, compress.LoadOptions{Device: f.device, Threads: f.threads})
+	if err != nil {
+		return err
+	}
+	defer loaded.Close()
+	if !loaded.Validated {
+		a.warn("this package was not validated on this device")
+	}
+	if generate > 0 {
+		out, err := loaded.Generate(ctx, [][]int{prompt}, generate)
+		if err != nil {
+			return err
+		}
+		if f.json {
+			return a.printJSON(struct {
+				IDs       []int `json:"ids"`
+				New       []int `json:"new"`
+				Validated bool  `json:"validated"`
+			}{out[0], out[0][len(prompt):], loaded.Validated})
+		}
+		fmt.Fprintln(a.stdout, idText(out[0]))
+		return nil
+	}
+	choices, err := nextTokens(ctx, loaded, prompt, top)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return a.printJSON(struct {
+			Next      []choice `json:"next"`
+			Validated bool     `json:"validated"`
+		}{choices, loaded.Validated})
+	}
+	for _, c := range choices {
+		fmt.Fprintf(a.stdout, "%6d  %g\n", c.ID, c.Logit)
+	}
+	return nil
+}
+
+// nextTokens returns the largest logits after the prompt.
+func nextTokens(ctx context.Context, model architectures.Model, prompt []int, top int) ([]choice, error) {
+	in, err := architectures.TokenInputs(prompt)
+	if err != nil {
+		return nil, err
+	}
+	out, err := model.Forward(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	logits := out.Get("logits")
+	if logits == nil || len(logits.Shape()) != 3 {
+		return nil, fmt.Errorf("this model has no logits per position")
+	}
+	vocabulary := logits.Shape()[2]
+	all := logits.Float32s()
+	last := all[len(all)-vocabulary:]
+	choices := make([]choice, vocabulary)
+	for i, v := range last {
+		choices[i] = choice{i, v}
+	}
+	slices.SortStableFunc(choices, func(x, y choice) int { return cmp.Compare(y.Logit, x.Logit) })
+	return choices[:min(top, vocabulary)], nil
+}
+
+func idText(ids []int) string {
+	parts := make([]string, len(ids))
+	for i, id := range ids {
+		parts[i] = strconv.Itoa(id)
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	compress "github.com/hfcompress/compress"
+)
+
+func (a *app) verifyCommand() *cobra.Command {
+	f := &compressFlags{}
+	var against string
+	cmd := &cobra.Command{
+		Use:   "verify PACKAGE [--against REPO@REVISION|PATH]",
+		Short: "Check every byte of a package, and what it computes",
+		Long: `verify opens a package, which checks the digest of every file and tensor, runs
+all its examples on this machine and compares the outputs, by digest, with those
+that were recorded when it was validated. With --against it also runs the source
+model and compares complete outputs. Exit status 1 when something differs.`,
+		Args: exactly(1, "a package"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.verify(cmd.Context(), args[0], against, f)
+		},
+	}
+	cmd.Flags().StringVar(&against, "against", "", "source to compare with: ORG/NAME@REVISION, or a directory")
+	cmd.Flags().StringVar(&f.file, "file", "", "safetensors file or index of the source, where there are several")
+	cmd.Flags().StringVar(&f.device, "device", "", "device to run on (default: the one of the validation)")
+	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads of the device (default: all processors)")
+	addHubFlags(cmd, &f.hub)
+	addOutputFlags(cmd, &f.json, &f.quiet)
+	return cmd
+}
+
+func (a *app) verify(ctx context.Context, dir, against string, f *compressFlags) error {
+	o := compress.VerifyOptions{LoadOptions: compress.LoadOptions{Device: f.device, Threads: f.threads}}
+	show := a.progress(f.quiet)
+	o.Source = compress.Options{File: f.file, Threads: f.threads, Observe: show.observe}
+	if against != "" {
+		if err := a.setAgainst(&o, against, f.hub); err != nil {
+			show.stop()
+			return err
+		}
+	}
+	report, err := compress.Verify(ctx, dir, o)
+	show.stop()
+	if err != nil {
+		return err
+	}
+	if err := a.printVerify(report, f.json); err != nil {
+		return err
+	}
+	if !report.Verified {
+		return statusError(exitError)
+	}
+	return nil
+}
+
+// setAgainst reads REPO@REVISION or a path.
+func (a *app) setAgainst(o *compress.VerifyOptions, against string, f hubFlags) error {
+	repo, revision, pinned := strings.Cut(against, "@")
+	isRepo, err := compress.RepoOrPath(repo)
+	if err != nil {
+		return err
+	}
+	if !isRepo {
+		o.AgainstDir = against
+		return nil
+	}
+	if !pinned {
+		revision = "main"
+	}
+	o.AgainstRepo, o.AgainstRevision = repo, revision
+	o.Source.Hub, err = a.hubOptions(f)
+	return err
+}
+
+func (a *app) printVerify(r *compress.VerifyReport, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(r)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "package\t%s (%s)\n", r.Dir, r.Status)
+	fmt.Fprintf(w, "bytes\tevery file and all %d tensors have their recorded digests\n", r.Check.Tensors)
+	where := "the device of the validation, or one with the same bits"
+	if !r.Check.Validated {
+		where = "not the device of the validation"
+	}
+	fmt.Fprintf(w, "device\t%s (%s): %s\n", r.Check.Device.Name, r.Check.Device.Fingerprint, where)
+	fmt.Fprintf(w, "outputs\t%s of %s outputs of %d examples have the recorded bytes\n",
+		count(int64(r.Check.Outputs-len(r.Check.Different))), count(int64(r.Check.Outputs)), r.Check.Examples)
+	for i, d := range r.Check.Different {
+		if i == 3 {
+			fmt.Fprintf(w, "\tand %d more\n", len(r.Check.Different)-i)
+			break
+		}
+		fmt.Fprintf(w, "\tdifferent: output %s of example %q\n", d.Output, d.Example)
+	}
+	if g := r.Against; g != nil {
+		fmt.Fprintf(w, "source\t%s outputs of %d examples compared with the source: accepted %s, bitwise equal %s\n",
+			count(int64(g.Outputs)), g.Compared, yes(g.Accepted), yes(g.Bitwise))
+		if g.FirstFailure != nil {
+			fmt.Fprintf(w, "\tfailed: output %s of example %q: %s\n", g.FirstFailure.Output, g.FirstFailure.Example, g.FirstFailure.Reason)
+		}
+	}
+	verdict := "verified"
+	switch {
+	case !r.Verified && !r.Check.Validated && r.Against == nil:
+		verdict = "not verified here: this device computes other bits; compare with the source by --against"
+	case !r.Verified:
+		verdict = "NOT verified"
+	}
+	fmt.Fprintf(w, "verdict\t%s\n", verdict)
+	return w.Flush()
+}

@@ -1,0 +1,181 @@
+package compress
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/finitepass"
+	"github.com/hfcompress/compress/hub"
+	"github.com/hfcompress/compress/loader"
+	"github.com/hfcompress/compress/tensor"
+)
+
+// Inspection tells what a checkpoint holds and what could be saved, from
+// config.json and the headers of its files alone.
+type Inspection struct {
+	Repo     string `json:"repo,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	Commit   string `json:"commit,omitempty"`
+	Path     string `json:"path"`
+	// Files are the weight files, DTypes the tensors by element type.
+	Files   []InspectedFile       `json:"files"`
+	Tensors int                   `json:"tensors"`
+	Values  int64                 `json:"values"`
+	Bytes   int64                 `json:"bytes"`
+	DTypes  map[string]DTypeCount `json:"dtypes"`
+	// Architecture is the registered family, or empty with the reason in Problem.
+	Architecture string `json:"architecture,omitempty"`
+	// Plans is what arithmetic says of each declared block with one table.
+	Plans []finitepass.Plan `json:"plans"`
+	// Problem says why the model could not be compressed, such as an unknown
+	// architecture or tensors that do not match it.
+	Problem string `json:"problem,omitempty"`
+	// Stored lists every tensor.
+	Stored []InspectedTensor `json:"stored"`
+}
+
+// InspectedFile is a weight file.
+type InspectedFile struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+}
+
+// DTypeCount counts the tensors of one element type.
+type DTypeCount struct {
+	Tensors int   `json:"tensors"`
+	Bytes   int64 `json:"bytes"`
+}
+
+// InspectedTensor is a tensor as its header describes it.
+type InspectedTensor struct {
+	Name  string       `json:"name"`
+	DType string       `json:"dtype"`
+	Shape tensor.Shape `json:"shape"`
+	File  string       `json:"file"`
+}
+
+// InspectHub inspects a repository at a revision. Options.Revision, File,
+// Architecture, Hub and Observe are used. The weights are fetched into the cache
+// when they are not there yet.
+func InspectHub(ctx context.Context, repo string, o Options) (*Inspection, error) {
+	o, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	src, err := newRoad(o).download(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	return inspect(src, o)
+}
+
+// InspectLocal inspects a directory with config.json and safetensors files, or
+// one safetensors file. Options.File and Architecture are used.
+func InspectLocal(path string, o Options) (*Inspection, error) {
+	o, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	if filepath.Ext(path) == ".safetensors" {
+		path, o.File = filepath.Split(path)
+		path = filepath.Clean(path)
+	}
+	src, err := localSnapshot(path, o.File)
+	if err != nil {
+		return nil, err
+	}
+	return inspect(src, o)
+}
+
+func inspect(src *snapshot, o Options) (*Inspection, error) {
+	c, err := loader.Open(filepath.Join(src.dir, filepath.FromSlash(src.file)), loader.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	i := &Inspection{
+		Repo: src.repo, Revision: src.revision, Commit: src.commit, Path: src.dir,
+		DTypes: map[string]DTypeCount{}, Plans: []finitepass.Plan{},
+	}
+	for _, f := range c.Files() {
+		i.Files = append(i.Files, InspectedFile{f.Name, f.Size})
+	}
+	for _, name := range c.Names() {
+		info, err := c.Info(name)
+		if err != nil {
+			return nil, err
+		}
+		n, err := info.Shape.Elements()
+		if err != nil {
+			return nil, err
+		}
+		i.Tensors++
+		i.Values += int64(n)
+		i.Bytes += info.Bytes()
+		d := i.DTypes[info.DTypeName]
+		i.DTypes[info.DTypeName] = DTypeCount{d.Tensors + 1, d.Bytes + info.Bytes()}
+		i.Stored = append(i.Stored, InspectedTensor{name, info.DTypeName, info.Shape, c.FileOf(name)})
+	}
+	if err := i.plan(src, o, c); err != nil {
+		i.Problem = err.Error()
+	}
+	return i, nil
+}
+
+// plan finds the architecture and counts what its blocks would save.
+func (i *Inspection) plan(src *snapshot, o Options, c *loader.Checkpoint) error {
+	text, err := readConfig(filepath.Join(src.dir, filepath.FromSlash(src.configFile())))
+	if err != nil {
+		return err
+	}
+	cfg, err := architectures.ParseConfig(text)
+	if err != nil {
+		return err
+	}
+	family, err := chooseFamily(o.Architecture, cfg)
+	if err != nil {
+		return err
+	}
+	i.Architecture = family.Name()
+	blueprint, err := family.New(cfg)
+	if err != nil {
+		return err
+	}
+	// Values are not looked at: only names, shapes and types are compared.
+	if _, err := loader.Strict(c, blueprint.Params(), loader.Policy{NonFinite: loader.AllowNonFinite}); err != nil {
+		return err
+	}
+	inventory, err := finitepass.PlannedInventory(blueprint.Params(), func(p loader.Param) tensor.DType {
+		if info, err := c.Info(p.Name); err == nil {
+			return info.DType
+		}
+		if len(p.DTypes) > 0 {
+			return p.DTypes[0]
+		}
+		return tensor.F32
+	})
+	if err != nil {
+		return err
+	}
+	for _, spec := range blueprint.Blocks() {
+		i.Plans = append(i.Plans, finitepass.PlanBlock(spec, inventory, 0))
+	}
+	return nil
+}
+
+// RepoOrPath tells a repository id from a path: a path exists, or begins with a
+// dot or a separator.
+func RepoOrPath(s string) (isRepo bool, err error) {
+	if s == "" {
+		return false, fmt.Errorf("%w: neither a repository nor a path", ErrOption)
+	}
+	if s[0] == '.' || filepath.IsAbs(s) || pathExists(s) {
+		return false, nil
+	}
+	if _, err := hub.ParseRepo(s); err != nil {
+		return false, fmt.Errorf("%q is neither a path that exists nor a repository: %w", s, err)
+	}
+	return true, nil
+}
