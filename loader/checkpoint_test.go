@@ -156,7 +156,8 @@ func TestMissingShard(t *testing.T) {
 	}
 	_, err := loader.Open(dir, loader.Options{})
 	var e *loader.MissingShardError
-	if !errors.As(err, &e) || !errors.Is(err, fs.ErrNotExist) || e.Shard != shard1 || e.Tensors != 2 {
+	if !errors.As(err, &e) || !errors.Is(err, fs.ErrNotExist) || e.Shard != shard1 || e.Tensors != 2 ||
+		!strings.HasSuffix(err.Error(), indexName+`: missing shard "`+shard1+`", which should hold 2 tensors`) {
 		t.Errorf("%v", err)
 	}
 }

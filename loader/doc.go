@@ -6,8 +6,8 @@
 // [ScanHeader] reads a header token by token under [Limits] and refuses
 // duplicate names, unknown keys, gaps, overlaps and anything else on which two
 // readers could disagree; what it accepts, the reference implementation of the
-// format accepts too. [Open] adds shards and their index, [Strict] the
-// comparison with what a model declares.
+// format accepts too, once it knows the element types. [Open] adds shards and
+// their index, [Strict] the comparison with what a model declares.
 //
 // # Memory
 //

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -71,32 +72,14 @@ func Write(w io.Writer, entries []Entry, o WriteOptions) (int64, error) {
 func (e *Entry) reader() (io.Reader, error) {
 	switch {
 	case e.Tensor != nil:
-		return &sliceReader{e.Tensor.Bytes()}, nil
+		return bytes.NewReader(e.Tensor.Bytes()), nil
 	case e.Data != nil:
 		return e.Data, nil
 	}
 	if n, err := e.Shape.Bytes(e.DType); err == nil && n == 0 {
-		return &sliceReader{}, nil
+		return bytes.NewReader(nil), nil
 	}
 	return nil, fmt.Errorf("tensor %s: neither Tensor nor Data is given", quote(e.Name))
-}
-
-// sliceReader hands a whole slice to the writer at once, without a copy.
-type sliceReader struct{ b []byte }
-
-func (s *sliceReader) Read(p []byte) (int, error) {
-	if len(s.b) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, s.b)
-	s.b = s.b[n:]
-	return n, nil
-}
-
-func (s *sliceReader) WriteTo(w io.Writer) (int64, error) {
-	n, err := w.Write(s.b)
-	s.b = s.b[n:]
-	return int64(n), err
 }
 
 // WriteVerbatim streams a safetensors file with the given header text, byte for
@@ -140,8 +123,8 @@ var errLength = errors.New("data of another length than declared")
 
 // copyExactly copies want bytes and makes sure that r holds no more.
 func copyExactly(w io.Writer, r io.Reader, want int64) (int64, error) {
-	if s, ok := r.(*sliceReader); ok && int64(len(s.b)) == want {
-		return s.WriteTo(w)
+	if b, ok := r.(*bytes.Reader); ok && int64(b.Len()) == want {
+		return b.WriteTo(w) // at once, without a buffer between
 	}
 	n, err := io.Copy(w, io.LimitReader(r, want))
 	if err != nil {
