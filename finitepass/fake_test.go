@@ -306,13 +306,3 @@ func newFixture(t testing.TB, dev nn.Device, s shape) *fixture {
 
 // base is the fanout of most tests: 7 tokens of width 24 with three branches.
 func base() shape { return shape{tokens: 7, width: 24, branches: []int{24, 24, 24}, seed: 1} }
-
-// randomUnit returns a deterministic value in [0, 1) for a triple, for
-// simulated kernels.
-func randomUnit(a, b, c int) float64 {
-	x := uint64(a)*0x9e3779b97f4a7c15 ^ uint64(b)*0xbf58476d1ce4e5b9 ^ uint64(c)*0x94d049bb133111eb
-	x ^= x >> 31
-	x *= 0xd6e8feb86659fd93
-	x ^= x >> 32
-	return float64(x>>11) / (1 << 53)
-}
