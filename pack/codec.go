@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/hfcompress/compress/pack/floatcodec"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -28,12 +30,50 @@ type Codec interface {
 
 // CodecByName returns the codec that a manifest names.
 func CodecByName(name string) (Codec, error) {
-	for _, c := range []Codec{Raw{}, Zstd{}} {
+	for _, c := range []Codec{Float{}, Raw{}, Zstd{}} {
 		if c.Name() == name {
 			return c, nil
 		}
 	}
 	return nil, fmt.Errorf("unknown weight codec %q", name)
+}
+
+// Float stores each tensor as one blob of package floatcodec. It is the codec of
+// packages unless another is asked for. The encoded form of one tensor at a time
+// lies in memory.
+type Float struct {
+	// Level trades time for size; all levels are read alike.
+	Level floatcodec.Level
+}
+
+// Name returns "floatcodec".
+func (Float) Name() string { return "floatcodec" }
+
+// Encode writes the blob.
+func (f Float) Encode(w io.Writer, t *tensor.Tensor) error {
+	blob, err := floatcodec.Encode(nil, t.DType(), t.Shape(), t.Bytes(), floatcodec.Options{Level: f.Level, Workers: runtime.GOMAXPROCS(0)})
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(blob)
+	return err
+}
+
+// Decode fills dst from a blob.
+func (Float) Decode(dst []byte, _ tensor.DType, stored []byte) error {
+	// The limit is at least 1, as 0 would mean the default one.
+	limits := floatcodec.Limits{MaxSize: max(int64(len(dst)), 1), Workers: runtime.GOMAXPROCS(0)}
+	out, err := floatcodec.Decode(dst[:0:len(dst)], stored, limits)
+	if err != nil {
+		return err
+	}
+	if len(out) != len(dst) {
+		return fmt.Errorf("stored form has %d bytes of values, expected %d", len(out), len(dst))
+	}
+	if len(out) > 0 && &out[0] != &dst[0] {
+		copy(dst, out)
+	}
+	return nil
 }
 
 // Raw stores tensors as they are.

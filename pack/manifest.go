@@ -17,7 +17,8 @@ import (
 // only one that it reads.
 const SchemaVersion = 1
 
-// Names of the files that every package has.
+// Names of files in a package. A package without a report is whole too; the
+// others must be there.
 const (
 	ManifestName = "manifest.json"
 	ConfigName   = "config.json"
@@ -215,7 +216,7 @@ func (m *Manifest) check(limits Limits) error {
 		}
 		seen[f.Name] = true
 	}
-	for _, name := range []string{ConfigName, ExamplesName, OutputsName, ReportName, PageName} {
+	for _, name := range []string{ConfigName, ExamplesName, OutputsName} {
 		if !seen[name] {
 			return fmt.Errorf("file %q is not listed", name)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hfcompress/compress/pack"
+	"github.com/hfcompress/compress/pack/floatcodec"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -67,7 +68,7 @@ func write(t testing.TB, dest string, opts pack.CreateOptions) error {
 }
 
 func TestRoundTrip(t *testing.T) {
-	for _, codec := range []pack.Codec{nil, pack.Raw{}} {
+	for _, codec := range []pack.Codec{nil, pack.Float{Level: floatcodec.Max}, pack.Raw{}, pack.Zstd{}} {
 		dest := filepath.Join(t.TempDir(), "p")
 		if err := write(t, dest, pack.CreateOptions{Codec: codec}); err != nil {
 			t.Fatal(err)

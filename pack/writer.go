@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/hfcompress/compress/pack/floatcodec"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -21,7 +22,7 @@ type CreateOptions struct {
 	// Overwrite allows the destination to be an existing package, which is
 	// replaced when the new one is whole. Anything else is never replaced.
 	Overwrite bool
-	// Codec stores the weights; nil means [Zstd].
+	// Codec stores the weights; nil means [Float] at level dense.
 	Codec Codec
 }
 
@@ -39,7 +40,8 @@ type Writer struct {
 	tensors []Tensor
 	names   map[string]bool
 	files   []File
-	sealed  bool
+	stored  *Weights // nil until the first Seal
+	sealed  bool     // the manifest lists all that was added
 }
 
 // weightsName is the file of packed weights within a package.
@@ -68,7 +70,7 @@ func Create(dest string, opts CreateOptions) (*Writer, error) {
 	}
 	w := &Writer{dest: dest, temp: temp, lock: lock, codec: opts.Codec, over: opts.Overwrite, names: map[string]bool{}}
 	if w.codec == nil {
-		w.codec = Zstd{}
+		w.codec = Float{Level: floatcodec.Dense}
 	}
 	f, err := os.OpenFile(filepath.Join(temp, weightsName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
@@ -103,6 +105,9 @@ func checkDestination(dest string, overwrite bool) error {
 
 // AddTensor stores t under name.
 func (w *Writer) AddTensor(name string, t *tensor.Tensor) error {
+	if w.stored != nil {
+		return errors.New("pack: AddTensor after Seal")
+	}
 	if name == "" || w.names[name] {
 		return fmt.Errorf("tensor name %q is empty or used twice", name)
 	}
@@ -144,22 +149,25 @@ func (w *Writer) AddFile(name string, r io.Reader) error {
 		return err
 	}
 	w.files = append(w.files, entry)
+	w.sealed = false
 	return nil
 }
 
 // Seal writes the manifest, which takes its tensors, files and weights from
 // what was added, and syncs everything. It returns the directory in which the
-// whole package now lies under its temporary name, ready for a check.
+// whole package now lies under its temporary name, ready for a check. After it
+// no tensors can be added; files can, such as a report of the check, and then
+// the package must be sealed again.
 func (w *Writer) Seal(m *Manifest) (string, error) {
-	if w.sealed {
-		return "", errors.New("pack: Seal called twice")
-	}
-	weights, err := w.weights.finish(weightsName)
-	if err != nil {
-		return "", err
+	if w.stored == nil {
+		weights, err := w.weights.finish(weightsName)
+		if err != nil {
+			return "", err
+		}
+		w.stored = &Weights{weights, w.codec.Name()}
 	}
 	m.Schema = SchemaVersion
-	m.Weights = Weights{weights, w.codec.Name()}
+	m.Weights = *w.stored
 	m.Tensors = w.tensors
 	m.Files = w.files
 	if err := m.check(Limits{}.withDefaults()); err != nil {
@@ -169,7 +177,8 @@ func (w *Writer) Seal(m *Manifest) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := os.OpenFile(filepath.Join(w.temp, ManifestName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	const next = ManifestName + ".next"
+	f, err := os.OpenFile(filepath.Join(w.temp, next), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
 		return "", err
 	}
@@ -180,6 +189,9 @@ func (w *Writer) Seal(m *Manifest) (string, error) {
 	if _, err := out.finish(ManifestName); err != nil {
 		return "", err
 	}
+	if err := os.Rename(filepath.Join(w.temp, next), filepath.Join(w.temp, ManifestName)); err != nil {
+		return "", err
+	}
 	w.sealed = true
 	return w.temp, syncDir(w.temp)
 }
@@ -187,7 +199,7 @@ func (w *Writer) Seal(m *Manifest) (string, error) {
 // Publish gives the sealed package its final name.
 func (w *Writer) Publish() error {
 	if !w.sealed {
-		return errors.New("pack: Publish before Seal")
+		return errors.New("pack: Publish without Seal")
 	}
 	if err := checkDestination(w.dest, w.over); err != nil {
 		return err
@@ -205,7 +217,7 @@ func (w *Writer) Abort() {
 	if w.temp == "" {
 		return
 	}
-	if w.weights != nil {
+	if w.weights != nil && w.stored == nil {
 		w.weights.f.Close()
 	}
 	os.RemoveAll(w.temp)
@@ -232,4 +244,19 @@ func (c *countingFile) finish(name string) (File, error) {
 		return File{}, err
 	}
 	return File{name, c.n, hex.EncodeToString(c.h.Sum(nil))}, nil
+}
+
+// DigestFile returns the entry of the file at path under the given name.
+func DigestFile(name, path string) (File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return File{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return File{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return File{name, n, hex.EncodeToString(h.Sum(nil))}, nil
 }

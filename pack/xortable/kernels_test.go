@@ -3,6 +3,9 @@ package xortable
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
@@ -90,6 +93,30 @@ func TestDifferenceRange(t *testing.T) {
 	} {
 		if _, ok := difference(c.b, c.code, c.k, c.width); ok != c.ok {
 			t.Errorf("%+v: %v", c, ok)
+		}
+	}
+}
+
+// TestKernelsAreGenerated runs the generator again: the files here are its work.
+func TestKernelsAreGenerated(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "run", "./internal/genkernels", "-out", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	made, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made) != 4 {
+		t.Errorf("%d files were generated, want 4", len(made))
+	}
+	for _, f := range made {
+		want, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(f.Name()); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what go generate makes (%v)", f.Name(), err)
 		}
 	}
 }

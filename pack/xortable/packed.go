@@ -42,17 +42,6 @@ func (g geometry) words(n int, k uint) int {
 	return (steps*int(k) + int(g.bits) - 1) / int(g.bits)
 }
 
-// repeat copies the low bits of v into every lane.
-func (g geometry) repeat(v uint64) uint64 {
-	switch g.bits {
-	case 16:
-		return v * 0x0001_0001_0001_0001
-	case 32:
-		return v * 0x0000_0001_0000_0001
-	}
-	return v
-}
-
 // appendCodes packs codes, each less than 2^k.
 func (g geometry) appendCodes(dst []byte, codes []uint64, k uint) []byte {
 	words := make([]uint64, g.words(len(codes), k))

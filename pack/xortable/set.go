@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/hfcompress/compress/tensor"
 )
@@ -257,17 +259,25 @@ func encodeRoute(base, t *tensor.Tensor, modes []Mode) (Mode, map[string]*tensor
 }
 
 func encodePacked(base, t *tensor.Tensor, g geometry) (map[string]*tensor.Tensor, int64, error) {
-	rows, width := t.Shape()[0], t.Shape()[1]
+	rows := t.Shape()[0]
+	// Rows are coded apart from each other, so the bytes do not depend on the
+	// number of workers.
+	workers := min(runtime.GOMAXPROCS(0), rows)
+	parts := make([][]byte, workers)
+	ends := make([]uint64, rows+1) // within the worker's part at first
+	var wait sync.WaitGroup
+	for w := range workers {
+		wait.Go(func() {
+			parts[w] = encodeRows(base, t, g, rows*w/workers, rows*(w+1)/workers, ends)
+		})
+	}
+	wait.Wait()
 	var codes []byte
-	ends := make([]uint64, rows+1)
-	b, w := make([]uint64, width), make([]uint64, width)
-	for r := range rows {
-		for c := range width {
-			b[c] = loadWord(base.Row(r), c, g.bits)
-			w[c] = loadWord(t.Row(r), c, g.bits)
+	for w, part := range parts {
+		for r := rows * w / workers; r < rows*(w+1)/workers; r++ {
+			ends[r+1] += uint64(len(codes))
 		}
-		codes = g.appendRow(codes, b, w)
-		ends[r+1] = uint64(len(codes))
+		codes = append(codes, part...)
 	}
 	bits := offsetBits(len(codes))
 	offsets := make([]byte, len(ends)*int(bits)/8)
@@ -283,6 +293,22 @@ func encodePacked(base, t *tensor.Tensor, g geometry) (map[string]*tensor.Tensor
 		return nil, 0, err
 	}
 	return map[string]*tensor.Tensor{tensorCodes: ct, tensorOffsets: ot}, int64(len(codes) + len(offsets)), nil
+}
+
+// encodeRows codes the rows from ≤ r < to and enters where each ends.
+func encodeRows(base, t *tensor.Tensor, g geometry, from, to int, ends []uint64) []byte {
+	width := t.Shape()[1]
+	b, w := make([]uint64, width), make([]uint64, width)
+	var codes []byte
+	for r := from; r < to; r++ {
+		for c := range width {
+			b[c] = loadWord(base.Row(r), c, g.bits)
+			w[c] = loadWord(t.Row(r), c, g.bits)
+		}
+		codes = g.appendRow(codes, b, w)
+		ends[r+1] = uint64(len(codes))
+	}
+	return codes
 }
 
 // storedName is the name under which a route's tensor is kept.

@@ -4,10 +4,12 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"go/format"
 	"log"
 	"os"
+	"path/filepath"
 )
 
 // widest is the largest code width with a kernel, by lane width: wider codes are
@@ -25,6 +27,8 @@ var operations = []operation{
 }
 
 func main() {
+	dir := flag.String("out", ".", "directory to write to")
+	flag.Parse()
 	for _, op := range operations {
 		for _, lane := range []uint{32, 16} {
 			var b bytes.Buffer
@@ -43,7 +47,7 @@ func main() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			if err := os.WriteFile("kernels_"+name+".go", out, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(*dir, "kernels_"+name+".go"), out, 0o644); err != nil {
 				log.Fatal(err)
 			}
 		}
