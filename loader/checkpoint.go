@@ -99,7 +99,7 @@ func Open(path string, o Options) (*Checkpoint, error) {
 }
 
 func (c *Checkpoint) openShard(path string) (err error) {
-	f, err := os.Open(path)
+	f, info, err := openRegular(path)
 	if err != nil {
 		return err
 	}
@@ -109,13 +109,6 @@ func (c *Checkpoint) openShard(path string) (err error) {
 			f.Close()
 		}
 	}()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: expected a regular file, found %v", path, info.Mode().Type())
-	}
 	header, err := ScanHeader(f, info.Size(), c.opts.Limits)
 	if err != nil {
 		return err

@@ -302,6 +302,14 @@ func TestOpenFaults(t *testing.T) {
 	if _, err := loader.Open(filepath.Join(dir, "none"), loader.Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
+	for _, name := range []string{"dir.safetensors", "dir.safetensors.index.json"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := loader.Open(dir, loader.Options{File: name}); err == nil || !strings.Contains(err.Error(), name+": expected a regular file, found one of mode d") {
+			t.Errorf("%v", err)
+		}
+	}
 	if _, err := loader.Open(path, loader.Options{File: "x"}); err == nil {
 		t.Error("a choice within a file was accepted")
 	}

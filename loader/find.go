@@ -78,3 +78,24 @@ func candidates(dir string, limits Limits) ([]string, error) {
 	slices.Sort(found)
 	return found, nil
 }
+
+// openRegular opens a regular file, or a link to one. What a path is must be
+// known before it is opened: opening a pipe waits for somebody to write to it.
+func openRegular(path string) (*os.File, fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s: expected a regular file, found one of mode %v", path, info.Mode())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info, err = f.Stat(); err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -209,7 +208,7 @@ func checkShardName(name string) error {
 
 // readIndex reads and parses an index file.
 func readIndex(path string, limits Limits) (*Index, error) {
-	f, err := os.Open(path)
+	f, _, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
