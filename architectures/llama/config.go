@@ -17,26 +17,31 @@ var ErrConfig = errors.New("config.json does not describe a supported Llama mode
 
 // Config holds what a config.json says about the computation.
 type Config struct {
-	VocabSize        int
-	HiddenSize       int
-	IntermediateSize int
-	Layers           int
-	Heads            int
-	KVHeads          int
-	HeadDim          int
+	// VocabSize is the number of token ids, HiddenSize the width of the residual
+	// stream, IntermediateSize that of the MLP.
+	VocabSize, HiddenSize, IntermediateSize int
+	// Layers is the number of decoder layers.
+	Layers int
+	// Heads is the number of query heads, KVHeads of key/value heads, each shared
+	// by Heads/KVHeads query heads; HeadDim is the size of both.
+	Heads, KVHeads, HeadDim int
 	// MaxPositions is max_position_embeddings. Longer sequences are computed, as
 	// the reference does; the value only matters to scaled rotary positions and to
 	// whoever makes examples.
 	MaxPositions int
-	NormEpsilon  float32
-	Activation   nn.Unary
-	Rope         nn.Rope
+	// NormEpsilon is added to the mean square in every RMSNorm.
+	NormEpsilon float32
+	// Activation is the MLP's, applied to the gate.
+	Activation nn.Unary
+	// Rope describes the rotary positions; its Dim is HeadDim.
+	Rope nn.Rope
 
-	TiedHead      bool
-	AttentionBias bool
-	MLPBias       bool
+	// TiedHead says that the head is the embedding.
+	TiedHead bool
+	// AttentionBias and MLPBias say that these linear maps have a bias.
+	AttentionBias, MLPBias bool
 
-	// EndTokens ends a generated sequence.
+	// EndTokens ends a generated sequence; it may be empty.
 	EndTokens []int
 	// PadToken is -1 when the configuration has none.
 	PadToken int
@@ -255,6 +260,7 @@ func (c *Config) fillToken() int {
 // float64 and multiplies float32 scores with it.
 func (c *Config) scale() float32 { return float32(1 / math.Sqrt(float64(c.HeadDim))) }
 
+// String describes the model on one line.
 func (c *Config) String() string {
 	return fmt.Sprintf("llama: %d layers, hidden %d, %d/%d heads of %d, vocabulary %d",
 		c.Layers, c.HiddenSize, c.Heads, c.KVHeads, c.HeadDim, c.VocabSize)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/hfcompress/compress/architectures"
-	_ "github.com/hfcompress/compress/architectures/llama"
+	"github.com/hfcompress/compress/architectures/llama"
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/loader"
 )
@@ -58,6 +58,54 @@ func generate(dir string, prompt []int, maxNew int) (ids []int, err error) {
 		return nil, err
 	}
 	return out[0], nil
+}
+
+// ExampleModel_NewDecoder feeds a sequence in two pieces, as a program does that
+// chooses tokens in its own way.
+func ExampleModel_NewDecoder() {
+	err := func() error {
+		blueprint, err := newBlueprint("testdata/golden/mqa/config.json")
+		if err != nil {
+			return err
+		}
+		checkpoint, err := loader.Open("testdata/golden/mqa", loader.Options{File: "model.safetensors"})
+		if err != nil {
+			return err
+		}
+		defer checkpoint.Close()
+		device, err := nn.OpenCPU(nn.CPUOptions{})
+		if err != nil {
+			return err
+		}
+		defer device.Close()
+		model, err := blueprint.Build(device, checkpoint, nil)
+		if err != nil {
+			return err
+		}
+
+		decoder, err := model.(*llama.Model).NewDecoder(1, 8) // one sequence of up to 8 positions
+		if err != nil {
+			return err
+		}
+		for _, ids := range [][]int{{1, 5, 3}, {14}} {
+			in, err := architectures.TokenInputs(ids)
+			if err != nil {
+				return err
+			}
+			out, err := decoder.Step(context.Background(), in)
+			if err != nil {
+				return err
+			}
+			fmt.Println(out.Get("logits"), decoder.Len(), "of", decoder.Capacity())
+		}
+		return nil
+	}()
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// F32[1,3,19] 3 of 8
+	// F32[1,1,19] 4 of 8
 }
 
 // A model is built from its configuration and its checkpoint: the family that
