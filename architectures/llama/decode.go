@@ -30,10 +30,10 @@ func (m *Model) NewDecoder(batch, capacity int) (*Decoder, error) {
 		return nil, fmt.Errorf("%w: a capacity of %d positions; expected 1 to %d", ErrInput, capacity, maxPositions)
 	}
 	width := m.cfg.KVHeads * m.cfg.HeadDim
-	// The product of batch and capacity stays below 2⁴⁴, the divisor below 2³⁰.
-	if batch*capacity > maxCacheValues/(2*width*m.cfg.Layers) {
-		return nil, fmt.Errorf("%w: %d sequences of %d positions: keys and values exceed %d values",
-			ErrInput, batch, capacity, maxCacheValues)
+	values := 2 * float64(width) * float64(m.cfg.Layers) * float64(batch) * float64(capacity)
+	if values > maxCacheValues {
+		return nil, fmt.Errorf("%w: %d sequences of %d positions: %.0f values of keys and values; the limit is %d",
+			ErrInput, batch, capacity, values, int64(maxCacheValues))
 	}
 	d := &Decoder{m: m, cache: &cache{batch: batch}}
 	for range m.layers {

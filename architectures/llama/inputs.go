@@ -102,7 +102,7 @@ func (c *Config) checkOutputs(k *call, keys int) error {
 	}
 	if n > maxCallOutputs {
 		return fmt.Errorf("%w: %s: %d sequences of %d ids ask for %.0f output values; the limit is %d",
-			ErrInput, inputIDs, k.batch, k.length, n, maxCallOutputs)
+			ErrInput, inputIDs, k.batch, k.length, n, int64(maxCallOutputs))
 	}
 	return nil
 }
