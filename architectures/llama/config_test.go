@@ -129,7 +129,7 @@ func TestConfigRefusals(t *testing.T) {
 		{object{"hidden_size": -512}, "hidden_size"},
 		{object{"hidden_size": 512.5}, "found 512.5"},
 		{object{"hidden_size": "512"}, `found "512"`},
-		{object{"hidden_size": 1 << 40}, "hidden_size"},
+		{object{"hidden_size": int64(1) << 40}, "hidden_size"},
 		{object{"hidden_size": json.RawMessage("1" + strings.Repeat("0", 400))}, "hidden_size"},
 		{object{"intermediate_size": 1 << 21}, "intermediate_size"},
 		{object{"num_hidden_layers": 100000}, "num_hidden_layers"},
