@@ -101,8 +101,9 @@ func (s *fakeSession) each(x nn.Array, width int, f func(y, x []float32)) nn.Arr
 	if err != nil {
 		return s.failf("%w", err)
 	}
+	from, to := in.Float32s(), out.Float32s()
 	for i := range rows {
-		f(out.Float32s()[i*width:(i+1)*width], in.Float32s()[i*w:(i+1)*w])
+		f(to[i*width:(i+1)*width], from[i*w:(i+1)*w])
 	}
 	return fakeArray{out}
 }
@@ -118,11 +119,13 @@ func (s *fakeSession) Linear(x, w, b nn.Array) nn.Array {
 	}
 	weight := w.(fakeArray).t
 	outs, ins := weight.Shape()[0], weight.Shape()[1]
+	values := weight.Float32s()
 	y := s.each(x, outs, func(y, x []float32) {
 		for o := range y {
 			var sum float32
+			row := values[o*ins : (o+1)*ins]
 			for k, v := range x {
-				sum += float32(v * weight.Float32s()[o*ins+k])
+				sum += float32(v * row[k])
 			}
 			if b != nil {
 				sum += b.(fakeArray).t.Float32s()[o]

@@ -1,7 +1,9 @@
 package finitepass
 
 import (
+	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
 	"unsafe"
 
@@ -51,16 +53,18 @@ type entry struct {
 }
 
 // NewInventory lists what weights holds of params. Two tensors share storage
-// when a tie is declared or when their bytes in memory, mapped files included,
-// are the same. Tensors marked Ignored belong to the checkpoint, not to the
-// model, and are left out.
+// when a tie is declared, when they are read from the same tensor of a
+// checkpoint, or when their bytes in memory are the same. Tensors marked Ignored
+// belong to the checkpoint, not to the model, and are left out.
 func NewInventory(params []loader.Param, weights architectures.Weights) (*Inventory, error) {
-	inv := &Inventory{index: map[string]int{}}
-	type span struct {
-		from, to uintptr
-		at       int
+	if w, ok := weights.(*loader.Weights); ok {
+		return storedInventory(params, w)
 	}
+	inv := &Inventory{index: map[string]int{}}
 	var spans []span
+	// Addresses mean something only while what lies there is held.
+	var held []*tensor.Tensor
+	defer func() { runtime.KeepAlive(held) }()
 	for _, p := range params {
 		if p.Ignored {
 			continue
@@ -69,6 +73,7 @@ func NewInventory(params []loader.Param, weights architectures.Weights) (*Invent
 		if err != nil {
 			return nil, fmt.Errorf("inventory: %w", err)
 		}
+		held = append(held, t)
 		if err := inv.add(p, t.DType(), t.Shape()); err != nil {
 			return nil, err
 		}
@@ -78,15 +83,46 @@ func NewInventory(params []loader.Param, weights architectures.Weights) (*Invent
 		}
 	}
 	inv.tie(params)
-	slices.SortStableFunc(spans, func(a, b span) int {
-		switch {
-		case a.from < b.from:
-			return -1
-		case a.from > b.from:
-			return 1
+	inv.alias(spans)
+	return inv, nil
+}
+
+// storedInventory reads no tensor: in a file, tensors do not overlap, so two
+// parameters share storage when they have the same source.
+func storedInventory(params []loader.Param, w *loader.Weights) (*Inventory, error) {
+	inv := &Inventory{index: map[string]int{}}
+	first := map[string]string{}
+	for _, p := range params {
+		if p.Ignored {
+			continue
 		}
-		return 0
-	})
+		source := w.Source(p.Name)
+		info, err := w.Checkpoint().Info(source)
+		if err != nil {
+			return nil, fmt.Errorf("inventory: %q: %w", p.Name, err)
+		}
+		if err := inv.add(p, info.DType, info.Shape); err != nil {
+			return nil, err
+		}
+		if name, ok := first[source]; ok {
+			inv.merge(inv.entries[inv.index[name]].storage, p.Name)
+		} else {
+			first[source] = p.Name
+		}
+	}
+	inv.tie(params)
+	return inv, nil
+}
+
+// span is the memory of the tensor of an entry.
+type span struct {
+	from, to uintptr
+	at       int
+}
+
+// alias finds tensors in the same memory, wholly or in part.
+func (inv *Inventory) alias(spans []span) {
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	for i, s := range spans {
 		for _, o := range spans[i+1:] {
 			if o.from >= s.to {
@@ -101,7 +137,6 @@ func NewInventory(params []loader.Param, weights architectures.Weights) (*Invent
 			b.clashes = append(b.clashes, a.name)
 		}
 	}
-	return inv, nil
 }
 
 // PlannedInventory lists params without any weights, from a configuration or

@@ -21,7 +21,7 @@ type Profile struct {
 // short; the row limits keep one call's result within memory.
 const (
 	MaxProfiles    = 64
-	MaxProfileRows = 1 << 20
+	MaxProfileRows = 1 << 16
 
 	maxProfileBytes = 64 << 10
 )
