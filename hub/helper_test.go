@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -189,6 +190,8 @@ func onCDN(r hubtest.Request) bool { return r.Origin == "cdn" }
 func onAPI(r hubtest.Request) bool {
 	return r.Origin == "hub" && strings.HasPrefix(r.Path, "/api/") && !strings.HasPrefix(r.Path, "/api/resolve-cache/")
 }
+
+func copyBody(w io.Writer, r io.Reader) (int64, error) { return io.Copy(w, r) }
 
 func wantErr(t testing.TB, err, kind error, words ...string) {
 	t.Helper()

@@ -316,8 +316,12 @@ func networkError(ctx context.Context, u *url.URL, err error) error {
 		err = ue.Err
 	}
 	kind := ErrNetwork
-	if errors.Is(err, errOfflineNet) {
+	switch {
+	case errors.Is(err, errOfflineNet):
 		kind = ErrOffline
+	case strings.HasPrefix(err.Error(), "failed to parse Location header"):
+		// net/http looks at the header before we do and has no type for it.
+		kind = ErrRedirect
 	}
 	return &Error{Kind: kind, URL: redactURL(u), Err: err}
 }

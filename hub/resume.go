@@ -20,7 +20,9 @@ const (
 	minPart = 1 << 20
 	maxPart = 16 << 20
 	// maxJournal bounds a journal in memory: header and one line per part.
-	maxJournal    = 64 << 20
+	maxJournal = 64 << 20
+	// maxParts bounds a file to 32 TiB.
+	maxParts      = 2 << 20
 	journalFormat = 1
 	// foreignIdle is how long a journal of another host must have been
 	// quiet: a lock may not reach across hosts.
@@ -83,7 +85,12 @@ func newPartial(path, journal string, h journalHeader) *partial {
 	return p
 }
 
-func (p *partial) parts() int { return int((p.head.Size + p.head.Part - 1) / p.head.Part) }
+func (p *partial) parts() int {
+	if p.head.Size <= 0 {
+		return 0
+	}
+	return int((p.head.Size-1)/p.head.Part + 1)
+}
 
 // span gives the bytes [from, to) of part i.
 func (p *partial) span(i int) (from, to int64) {
@@ -94,6 +101,9 @@ func (p *partial) span(i int) (from, to int64) {
 // openPartial adopts what an earlier run left for the same content, or
 // starts anew.
 func (c *Client) openPartial(rc repoCache, etag string, size int64) (*partial, error) {
+	if size > maxParts*maxPart {
+		return nil, fmt.Errorf("%d bytes are more than one file may have here", size)
+	}
 	h := journalHeader{Format: journalFormat, Etag: etag, Size: size, Part: partSize(size), PID: os.Getpid()}
 	h.Host, _ = os.Hostname()
 	if p := c.adopt(rc, etag, size); p != nil {
@@ -423,8 +433,8 @@ func parseJournal(b []byte) (h journalHeader, sums map[int]uint32, ok bool) {
 	if h.Format != journalFormat || !validEtag(h.Etag) || h.Size <= minPart || h.Part < minPart || h.Part > maxPart || h.Part&(h.Part-1) != 0 {
 		return h, nil, false
 	}
-	parts := (h.Size + h.Part - 1) / h.Part
-	if parts > maxJournal/16 {
+	parts := (h.Size-1)/h.Part + 1
+	if parts > maxParts {
 		return h, nil, false
 	}
 	sums = map[int]uint32{}

@@ -30,15 +30,24 @@ type exchange struct {
 
 func (s *Server) handle(origin string, h func(*exchange), w http.ResponseWriter, r *http.Request) {
 	x := &exchange{s: s, w: w, r: r, origin: origin, limit: -1}
+	s.mu.Lock()
+	epoch := s.epoch
+	s.active++
+	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.active--
+		s.idle.Broadcast()
+		if s.epoch != epoch {
+			return // begun before Forget
+		}
 		s.log = append(s.log, Request{
 			Origin: origin, Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, File: x.file,
 			Range: r.Header.Get("Range"), Auth: r.Header.Get("Authorization"),
 			AcceptEncoding: r.Header.Get("Accept-Encoding"), UserAgent: r.UserAgent(),
 			Status: x.status, Bytes: x.bytes,
 		})
-		s.mu.Unlock()
 	}()
 	h(x)
 }

@@ -1,5 +1,7 @@
 package hubtest
 
+import "time"
+
 // Request is one recorded request.
 type Request struct {
 	// Origin is hub or cdn.
@@ -20,10 +22,18 @@ type Request struct {
 	Bytes  int64
 }
 
-// Requests returns a copy of the record, in the order of completion.
+// Requests returns a copy of the record, in the order of completion. A client
+// has its last byte before the server has closed the books on a request, so
+// the call waits a moment for answers that are being finished.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	deadline := time.Now().Add(time.Second)
+	wake := time.AfterFunc(time.Until(deadline), s.idle.Broadcast)
+	defer wake.Stop()
+	for s.active > 0 && time.Now().Before(deadline) {
+		s.idle.Wait()
+	}
 	return append([]Request(nil), s.log...)
 }
 
@@ -49,10 +59,12 @@ func (s *Server) BodyBytes(f func(Request) bool) int64 {
 	return n
 }
 
-// Forget empties the record and the violations.
+// Forget empties the record and the violations. Requests that are still being
+// answered will not be recorded either.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.epoch++
 	s.log, s.violations = nil, nil
 }
 

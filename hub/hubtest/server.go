@@ -53,19 +53,23 @@ type Server struct {
 	opts  Options
 	repos map[string]*repo // "models/ns/name"
 
-	hub, cdn           *http.Server
-	hubURL, cdnURL     string
-	secret             string
-	closed             context.Context
-	close              context.CancelFunc
-	serving            sync.WaitGroup
+	hub, cdn       *http.Server
+	hubURL, cdnURL string
+	secret         string // signs addresses of the second origin
+	closed         context.Context
+	close          context.CancelFunc
+	serving        sync.WaitGroup
+	now            func() time.Time
+
 	mu                 sync.Mutex
+	epoch              int // counts calls of Forget
+	active             int // requests being answered
+	idle               *sync.Cond
 	log                []Request
 	violations         []string
 	faults             []*Fault
 	windows            map[string]*window
 	byOID              map[string]*file // content of LFS files by SHA-256
-	now                func() time.Time
 	connections, peaks int
 }
 
@@ -84,6 +88,7 @@ func New(opts Options) (*Server, error) {
 		opts.Addr = "127.0.0.1:0"
 	}
 	s := &Server{opts: opts, repos: map[string]*repo{}, windows: map[string]*window{}, byOID: map[string]*file{}, now: time.Now}
+	s.idle = sync.NewCond(&s.mu)
 	s.closed, s.close = context.WithCancel(context.Background())
 	key := make([]byte, 16)
 	_, _ = rand.Read(key)

@@ -1,0 +1,54 @@
+package hub
+
+import (
+	"net/url"
+	"os"
+	"time"
+)
+
+// AcquireLockForTest takes a lock file once, without waiting.
+func AcquireLockForTest(path string) (release func(), err error) {
+	k := locker{try: lockFile}
+	l, err := k.attempt(path)
+	if err != nil {
+		return nil, err
+	}
+	return l.release, nil
+}
+
+// ErrLockedForTest is what a taken lock gives.
+var ErrLockedForTest = errLocked
+
+// StubLocksForTest makes every lock succeed and exclude nobody.
+func (c *Client) StubLocksForTest() { c.locks.try = func(*os.File) error { return nil } }
+
+// NoLocksForTest makes the file system look as if it had no locks.
+func (c *Client) NoLocksForTest() { c.locks.try = func(*os.File) error { return errNoLocks } }
+
+// HoldPartialForTest begins a partial and keeps it open.
+func HoldPartialForTest(c *Client, r Repo, etag string, size int64) (release func(), err error) {
+	rc := c.cacheOf(r)
+	if err := os.MkdirAll(rc.blobs(), 0o777); err != nil {
+		return nil, err
+	}
+	p, err := c.openPartial(rc, etag, size)
+	if err != nil {
+		return nil, err
+	}
+	return p.remove, nil
+}
+
+// SetSymlinkForTest replaces the function that makes links.
+func (c *Client) SetSymlinkForTest(f func(target, name string) error) { c.symlinks.link = f }
+
+// SetPublicHubForTest makes an address count as the public Hub.
+func (c *Client) SetPublicHubForTest(u string) {
+	p, err := url.Parse(u)
+	if err != nil {
+		panic(err)
+	}
+	c.publicHubs = []*url.URL{p}
+}
+
+// SoftStaleForTest is how old a soft lock must be to be displaced.
+const SoftStaleForTest = softStale + time.Second
