@@ -289,7 +289,14 @@ func (m *Model) mergeStreams(dst []byte, n int, method byte, stream []byte, src 
 	w := m.layout.width
 	var fields [blockLen]byte
 	var low [8][]byte
+	fused := haveKernels && m.layout == bf16Layout && src[0].packed != nil
 	emit := func(at int, sym []byte) {
+		if fused && len(sym) == blockLen {
+			p := src[0].packed[at/64*8*7:][:blockLen/64*8*7]
+			d := dst[at*2:][:blockLen*2]
+			mergeFieldsBF16(&d[0], &sym[0], &p[0], blockLen/64, m.split.swar.base)
+			return
+		}
 		for j := range src {
 			if p := src[j].packed; p != nil {
 				// Blocks are multiples of the 64 fields that pack together.

@@ -154,22 +154,25 @@ func probe(b []byte, w int) (zeros int, repeats bool) {
 	}
 	zeros = zeros * n / seen
 
+	// A quarter of the words will do: where much repeats, some of it shows.
 	var table [1024]uint32
 	tried, hits := 0, 0
-	for p := 0; p+8 <= len(b); p += 8 {
-		q := binary.LittleEndian.Uint64(b[p:])
-		if q&0xf != 5 {
-			continue
+	for page := 0; page < len(b); page += 4096 {
+		for p := page; p+8 <= min(page+1024, len(b)); p += 8 {
+			q := binary.LittleEndian.Uint64(b[p:])
+			if q&0xf != 5 {
+				continue
+			}
+			h := q * 0x9e3779b97f4a7c15
+			slot, tag := h>>54, uint32(h>>16)|1
+			tried++
+			if table[slot] == tag {
+				hits++
+			}
+			table[slot] = tag
 		}
-		h := q * 0x9e3779b97f4a7c15
-		slot, tag := h>>54, uint32(h>>16)|1
-		tried++
-		if table[slot] == tag {
-			hits++
-		}
-		table[slot] = tag
 	}
-	return zeros, hits*16 > tried && hits > 1
+	return zeros, hits*32 > tried && hits > 1
 }
 
 // sparsePays reports whether a bitmap of the zeros is expected to cost less than
@@ -233,8 +236,11 @@ func (m *Model) appendSparse(dst, elems []byte, s *scratch) []byte {
 // elements.
 func (m *Model) appendStreams(dst, elems []byte, n int, s *scratch) []byte {
 	sym, low := s.streams(m.layout, n)
-	over := m.split.split(elems, n, sym, low)
 	s.exc = s.exc[:0]
+	if m.fusable(elems, n, low) {
+		return m.appendFused(dst, elems, n, s)
+	}
+	over := m.split.split(elems, n, sym, low)
 	if over {
 		m.findOver(elems, n, sym, s)
 	}
@@ -248,6 +254,34 @@ func (m *Model) appendStreams(dst, elems []byte, n int, s *scratch) []byte {
 		dst = m.appendLow(dst, b, bits, m.low[j])
 	}
 	return dst
+}
+
+// fusable reports whether appendFused may write the streams: BF16 elements whose
+// fields are packed, not coded. It looks at some fields to see that they differ.
+func (m *Model) fusable(elems []byte, n int, low [][]byte) bool {
+	if !haveKernels || m.layout != bf16Layout || m.low[0] != nil || m.level == Max || n < 64 {
+		return false
+	}
+	m.split.split(elems, 64, make([]byte, 64), [][]byte{low[0][:64]})
+	return !isConstant(low[0][:64], 1)
+}
+
+// appendFused is appendStreams with a kernel that splits elements and packs
+// fields at once.
+func (m *Model) appendFused(dst, elems []byte, n int, s *scratch) []byte {
+	blocks := n / 64
+	full := blocks * 64
+	s.packed = resize(s.packed, packedFieldSize(n, 7)+8) // the kernel writes eight bytes more
+	over := splitFieldsBF16(&s.sym[0], &s.packed[0], &elems[0], blocks, m.split.negBase) != 0
+	if m.split.split(elems[2*full:], n-full, s.sym[full:], [][]byte{s.packed[full/8*7:]}) {
+		over = true
+	}
+	if over {
+		m.findOver(elems, n, s.sym, s)
+	}
+	dst = m.appendSymbols(dst, s.sym, s)
+	dst = appendExceptions(dst, s.exc)
+	return append(append(dst, streamRaw), s.packed[:packedFieldSize(n, 7)]...)
 }
 
 // contextTables returns the rANS table of each of a chunk's n symbols, in

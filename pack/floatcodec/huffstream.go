@@ -54,11 +54,9 @@ func newHuffCoder(lens []codeLens, stride int) *huffCoder {
 	return h
 }
 
-// choose returns the table that codes the block in the fewest bits.
-func (h *huffCoder) choose(block []byte) int {
-	if len(h.lens) == 1 {
-		return 0
-	}
+// choose returns the table that codes the block in the fewest bits, and their
+// number, in which absent symbols count absentCost each.
+func (h *huffCoder) choose(block []byte) (table, bits int) {
 	var even, odd uint64
 	b := block
 	for len(b) >= 8 {
@@ -73,7 +71,7 @@ func (h *huffCoder) choose(block []byte) int {
 		even += h.cost[s] & 0x00ff00ff00ff00ff
 		odd += h.cost[s] >> 8 & 0x00ff00ff00ff00ff
 	}
-	best, table := uint64(1)<<62, 0
+	best := uint64(1) << 62
 	for t := range h.lens {
 		c := even
 		if t&1 == 1 {
@@ -83,7 +81,7 @@ func (h *huffCoder) choose(block []byte) int {
 			best, table = c, t
 		}
 	}
-	return table
+	return table, int(best)
 }
 
 func selectorBits(tables int) int { return bits.Len(uint(tables - 1)) }
@@ -102,15 +100,16 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 	blocks, each := segmentBlocks(n)
 	sel := bitWriter{dst: dst}
 	var choice [1 << (maxChunkLog - 8)]uint8
+	var cost [1 << (maxChunkLog - 8)]uint16
 	for b := range blocks {
-		t := h.choose(sym[b*blockLen : min(n, (b+1)*blockLen)])
-		choice[b] = uint8(t)
+		t, c := h.choose(sym[b*blockLen : min(n, (b+1)*blockLen)])
+		choice[b], cost[b] = uint8(t), uint16(c)
 		sel.put(uint64(t), uint(selectorBits(len(h.lens))))
 	}
 	dst = sel.flush()
 	lengths := len(dst)
 	dst = append(dst, make([]byte, 4*(segments-1))...)
-	need := (n*maxCodeLen+7)/8 + 8*segments + 8
+	need := (n*maxCodeLen+7)/8 + 8*segments + maxBlockBytes
 	start := len(dst)
 	dst = grow(dst, need)
 	pos := start
@@ -121,9 +120,18 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 		for b := s * each; b < min(blocks, (s+1)*each); b++ {
 			lo, hi := b*blockLen, min(n, (b+1)*blockLen)
 			t := &h.enc[choice[b]]
-			var flags uint32
-			pos, acc, nbits, flags = encodeBlock(dst, pos, acc, nbits, t, sym[lo:hi])
-			if flags&absentFlag != 0 {
+			before := 8*pos + int(nbits)
+			if haveKernels && hi-lo == blockLen {
+				e := encodeState{&dst[pos], acc, uint64(nbits), t, &sym[lo], blockLen / 4}
+				_ = dst[pos+maxBlockBytes]
+				encodeSymbols(&e)
+				pos += int(uintptr(unsafe.Pointer(e.dst)) - uintptr(unsafe.Pointer(&dst[pos])))
+				acc, nbits = e.acc, uint(e.nbits)
+			} else {
+				pos, acc, nbits = encodeBlock(dst, pos, acc, nbits, t, sym[lo:hi])
+			}
+			// Absent symbols take fewer bits than they count.
+			if 8*pos+int(nbits)-before != int(cost[b]) {
 				for i := lo; i < hi; i++ {
 					if t[sym[i]]&absentFlag != 0 {
 						missing(i)
@@ -144,11 +152,9 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 
 // encodeBlock writes the codes of the symbols after nbits (below 8) bits of acc.
 // It stores eight bytes at a time, so dst needs as much slack.
-func encodeBlock(dst []byte, pos int, acc uint64, nbits uint, t *encodeTable, sym []byte) (int, uint64, uint, uint32) {
-	var flags uint32
+func encodeBlock(dst []byte, pos int, acc uint64, nbits uint, t *encodeTable, sym []byte) (int, uint64, uint) {
 	for len(sym) >= 4 {
 		a, b, c, d := t[sym[0]], t[sym[1]], t[sym[2]], t[sym[3]]
-		flags |= a | b | c | d
 		la, lb, lc, ld := uint(a>>16&0xff), uint(b>>16&0xff), uint(c>>16&0xff), uint(d>>16&0xff)
 		ab := uint64(a&0xffff) | uint64(b&0xffff)<<(la&63)
 		cd := uint64(c&0xffff) | uint64(d&0xffff)<<(lc&63)
@@ -162,7 +168,6 @@ func encodeBlock(dst []byte, pos int, acc uint64, nbits uint, t *encodeTable, sy
 	}
 	for _, s := range sym {
 		e := t[s]
-		flags |= e
 		acc |= uint64(e&0xffff) << (nbits & 63)
 		nbits += uint(e >> 16 & 0xff)
 		binary.LittleEndian.PutUint64(dst[pos:], acc)
@@ -170,7 +175,7 @@ func encodeBlock(dst []byte, pos int, acc uint64, nbits uint, t *encodeTable, sy
 		acc >>= nbits &^ 7 & 63
 		nbits &= 7
 	}
-	return pos, acc, nbits, flags
+	return pos, acc, nbits
 }
 
 // symBuffer takes a block of symbols and the overrun of a decoder that stores
@@ -246,30 +251,15 @@ func (h *huffReader) selector(b int) int {
 // each decodes all blocks and hands each to emit with the index of its first
 // symbol. The order of blocks is not specified.
 func (h *huffReader) each(emit func(first int, sym []byte)) error {
+	for h.four(emit) {
+	}
 	for s := 0; s < segments; s += 2 {
-		a, b := &h.seg[s], &h.seg[s+1]
-		for a.block < a.end {
-			if b.block < b.end {
-				na, nb := h.blockSize(a), h.blockSize(b)
-				ra, oka := a.window()
-				rb, okb := b.window()
-				ta, tb := &h.tables[h.selector(a.block)], &h.tables[h.selector(b.block)]
-				if oka && okb && na == blockLen && nb == blockLen {
-					pa, pb := decodeTwo(&h.sym[s], &h.sym[s+1], &ra[0], &rb[0], a.pos&7, b.pos&7, ta, tb)
-					a.advance(pa)
-					b.advance(pb)
-				} else {
-					a.advance(decodeOne(&h.sym[s], &ra[0], a.pos&7, ta, na))
-					b.advance(decodeOne(&h.sym[s+1], &rb[0], b.pos&7, tb, nb))
-				}
-				emit((a.block-1)*blockLen, h.sym[s][:na])
-				emit((b.block-1)*blockLen, h.sym[s+1][:nb])
-				continue
+		for h.two(s, s+1, emit) {
+		}
+		for r := s; r < s+2; r++ {
+			for h.seg[r].block < h.seg[r].end {
+				h.one(r, emit)
 			}
-			na := h.blockSize(a)
-			ra, _ := a.window()
-			a.advance(decodeOne(&h.sym[s], &ra[0], a.pos&7, &h.tables[h.selector(a.block)], na))
-			emit((a.block-1)*blockLen, h.sym[s][:na])
 		}
 	}
 	for s := range h.seg {
@@ -280,6 +270,61 @@ func (h *huffReader) each(emit func(first int, sym []byte)) error {
 	return nil
 }
 
+// ready reports whether segment s has a full block to decode far enough from
+// the end of the payload to read it in place.
+func (h *huffReader) ready(s int) bool {
+	r := &h.seg[s]
+	return r.block < r.end && h.blockSize(r) == blockLen && len(r.src)-r.pos>>3 >= maxBlockBytes
+}
+
+// four decodes a block from every segment at once, if it can.
+func (h *huffReader) four(emit func(first int, sym []byte)) bool {
+	if !haveKernels {
+		return false
+	}
+	st := fourStreams{out: &h.sym}
+	for s := range segments {
+		if !h.ready(s) {
+			return false
+		}
+		r := &h.seg[s]
+		st.in[s] = &r.src[r.pos>>3]
+		st.pos[s] = uint64(r.pos & 7)
+		st.table[s] = &h.tables[h.selector(r.block)]
+	}
+	decodeFour(&st)
+	for s := range segments {
+		r := &h.seg[s]
+		pos, done := int(st.pos[s]+st.sum[s]&63), int(st.sum[s]>>6)
+		r.advance(decodeTail(&h.sym[s], st.in[s], pos, st.table[s], done, blockLen))
+		emit((r.block-1)*blockLen, h.sym[s][:blockLen])
+	}
+	return true
+}
+
+// two decodes a block from each of two segments at once, if it can.
+func (h *huffReader) two(s, t int, emit func(first int, sym []byte)) bool {
+	if !h.ready(s) || !h.ready(t) {
+		return false
+	}
+	a, b := &h.seg[s], &h.seg[t]
+	pa, pb := decodeTwo(&h.sym[s], &h.sym[t], &a.src[a.pos>>3], &b.src[b.pos>>3], a.pos&7, b.pos&7,
+		&h.tables[h.selector(a.block)], &h.tables[h.selector(b.block)])
+	a.advance(pa)
+	b.advance(pb)
+	emit((a.block-1)*blockLen, h.sym[s][:blockLen])
+	emit((b.block-1)*blockLen, h.sym[t][:blockLen])
+	return true
+}
+
+// one decodes a block from a segment.
+func (h *huffReader) one(s int, emit func(first int, sym []byte)) {
+	r := &h.seg[s]
+	n := h.blockSize(r)
+	r.advance(decodeTail(&h.sym[s], &r.window()[0], r.pos&7, &h.tables[h.selector(r.block)], 0, n))
+	emit((r.block-1)*blockLen, h.sym[s][:n])
+}
+
 func (h *huffReader) blockSize(r *segmentReader) int {
 	return min(blockLen, h.n-r.block*blockLen)
 }
@@ -287,14 +332,14 @@ func (h *huffReader) blockSize(r *segmentReader) int {
 // window returns the bytes from which the next block is decoded: at least
 // maxBlockBytes, from the byte that holds the next bit. Near the end of the
 // payload they are a copy, zeros following the last byte.
-func (r *segmentReader) window() (w []byte, direct bool) {
+func (r *segmentReader) window() []byte {
 	at := min(r.pos>>3, len(r.src))
 	if len(r.src)-at >= maxBlockBytes {
-		return r.src[at:], true
+		return r.src[at:]
 	}
-	w = make([]byte, maxBlockBytes)
+	w := make([]byte, maxBlockBytes)
 	copy(w, r.src[at:])
-	return w, false
+	return w
 }
 
 // advance records that a block was decoded and where its bits ended, counted
@@ -330,13 +375,8 @@ func store32(p *symBuffer, at int, v uint32) {
 	*(*uint32)(unsafe.Add(unsafe.Pointer(p), at)) = v
 }
 
-// decodeOne decodes n ≤ blockLen symbols from bit pos of in and returns the
+// decodeTail decodes symbols o to n of a block from bit pos of in and returns the
 // position after the last.
-func decodeOne(out *symBuffer, in *byte, pos int, t *decodeTable, n int) int {
-	return decodeTail(out, in, pos, t, 0, n)
-}
-
-// decodeTail decodes symbols o to n.
 func decodeTail(out *symBuffer, in *byte, pos int, t *decodeTable, o, n int) int {
 	for o+15 <= n {
 		w := load64(in, pos)

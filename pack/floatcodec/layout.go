@@ -21,6 +21,9 @@ type layout struct {
 	sym   int // bits in the symbol
 }
 
+// bf16Layout is the preferred layout of BF16, which has code of its own.
+var bf16Layout = layout{2, 8, 9}
+
 // low returns the bits below the symbol.
 func (l layout) low() int { return 8*l.width - l.sym }
 

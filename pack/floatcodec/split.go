@@ -62,7 +62,7 @@ func newSplitter(l layout, base int) *splitter { return &splitter{l, base, newSw
 // whether some symbol falls outside the window; such elements have their symbol
 // cut to eight bits and need an exception.
 func (s *splitter) split(src []byte, n int, sym []byte, low [][]byte) (over bool) {
-	if s.layout == (layout{2, 8, 9}) {
+	if s.layout == bf16Layout {
 		return s.splitBF16(src, n, sym, low[0])
 	}
 	groups := n / 8
@@ -175,7 +175,7 @@ func (s *splitter) join(dst []byte, sym int, rest uint64) {
 // merge is the inverse of split for n elements whose symbols all lie in the
 // window.
 func (s *splitter) merge(dst []byte, n int, sym []byte, low [][]byte) {
-	if s.layout == (layout{2, 8, 9}) {
+	if s.layout == bf16Layout {
 		s.mergeBF16(dst, n, sym, low[0])
 		return
 	}

@@ -1,0 +1,53 @@
+//go:build amd64 && gc && !noasm
+
+package floatcodec
+
+import "golang.org/x/sys/cpu"
+
+// The kernels in kernels_amd64.s do what their twins in Go do, to the same
+// bytes; the build tag noasm leaves the twins alone.
+var haveKernels = cpu.X86.HasAVX2 && cpu.X86.HasBMI2
+
+// fourStreams is the state of decodeFour: per stream the bytes to read from,
+// the next bit, the table, and the symbols decoded so far times 64.
+type fourStreams struct {
+	in    [segments]*byte
+	pos   [segments]uint64
+	table [segments]*decodeTable
+	sum   [segments]uint64
+	out   *[segments]symBuffer
+}
+
+// decodeFour decodes most of a full block from each of four streams. It stops
+// before any could pass blockLen; the low six bits of a sum are then bits to add
+// to its pos.
+//
+//go:noescape
+func decodeFour(s *fourStreams)
+
+// mergeFieldsBF16 merges 64*blocks elements: symbols, one per byte, and
+// packed fields of seven bits. base repeats in four lanes of 16 bits.
+//
+//go:noescape
+func mergeFieldsBF16(dst, sym, packed *byte, blocks int, base uint64)
+
+// splitFieldsBF16 is the inverse; negBase repeats in four lanes. It returns bits
+// above the eighth in any symbol's lane, and writes eight bytes beyond packed.
+//
+//go:noescape
+func splitFieldsBF16(sym, packed, src *byte, blocks int, negBase uint64) (over uint64)
+
+// encodeState is the state of encodeSymbols.
+type encodeState struct {
+	dst   *byte
+	acc   uint64
+	nbits uint64
+	table *encodeTable
+	sym   *byte
+	quads uint64
+}
+
+// encodeSymbols appends the codes of 4*quads symbols and moves dst.
+//
+//go:noescape
+func encodeSymbols(s *encodeState)

@@ -1,0 +1,311 @@
+//go:build amd64 && gc && !noasm
+
+#include "textflag.h"
+
+// One table lookup: w holds the stream's next bits, sum counts symbols in its
+// upper bits and code bits in the lower six, off is the stream's symBuffer.
+#define LOOKUP(w, sum, tab, off) \
+	MOVQ w, AX            \
+	ANDL $2047, AX        \
+	MOVL (tab)(AX*4), AX  \
+	MOVQ sum, CX          \
+	SHRQ $6, CX           \
+	MOVL AX, off(DX)(CX*1) \
+	SHRL $24, AX          \
+	SHRXQ AX, w, w        \
+	ADDQ AX, sum
+
+// Adds the bits used to pos and loads the word that holds the next bits.
+#define REFILL(w, sum, in, pos) \
+	MOVQ sum, CX     \
+	ANDQ $63, CX     \
+	ANDQ $-64, sum   \
+	ADDQ pos(AX), CX \
+	MOVQ CX, pos(AX) \
+	MOVQ CX, w       \
+	SHRQ $3, w       \
+	ADDQ in(AX), w   \
+	MOVQ (w), w      \
+	ANDL $7, CX      \
+	SHRXQ CX, w, w
+
+#define ROUND \
+	LOOKUP(R8, R12, SI, 0)   \
+	LOOKUP(R9, R13, DI, 272) \
+	LOOKUP(R10, R14, BX, 544) \
+	LOOKUP(R11, R15, BP, 816)
+
+// func decodeFour(s *fourStreams)
+TEXT ·decodeFour(SB), NOSPLIT, $8-8
+	MOVQ s+0(FP), AX
+	MOVQ 64(AX), SI
+	MOVQ 72(AX), DI
+	MOVQ 80(AX), BX
+	MOVQ 88(AX), BP
+	MOVQ 96(AX), R12
+	MOVQ 104(AX), R13
+	MOVQ 112(AX), R14
+	MOVQ 120(AX), R15
+	MOVQ 128(AX), DX
+
+loop:
+	MOVQ s+0(FP), AX
+	REFILL(R8, R12, 0, 32)
+	REFILL(R9, R13, 8, 40)
+	REFILL(R10, R14, 16, 48)
+	REFILL(R11, R15, 24, 56)
+	ROUND
+	ROUND
+	ROUND
+	ROUND
+	ROUND
+
+	// Go on while fifteen more symbols fit each block: below 242 of 256.
+	CMPQ R12, $15488
+	JAE  done
+	CMPQ R13, $15488
+	JAE  done
+	CMPQ R14, $15488
+	JAE  done
+	CMPQ R15, $15488
+	JB   loop
+
+done:
+	MOVQ s+0(FP), AX
+	MOVQ R12, 96(AX)
+	MOVQ R13, 104(AX)
+	MOVQ R14, 112(AX)
+	MOVQ R15, 120(AX)
+	RET
+
+DATA shifts0<>+0(SB)/8, $0
+DATA shifts0<>+8(SB)/8, $1
+DATA shifts0<>+16(SB)/8, $2
+DATA shifts0<>+24(SB)/8, $3
+GLOBL shifts0<>(SB), RODATA|NOPTR, $32
+DATA shifts1<>+0(SB)/8, $64
+DATA shifts1<>+8(SB)/8, $4
+DATA shifts1<>+16(SB)/8, $5
+DATA shifts1<>+24(SB)/8, $6
+GLOBL shifts1<>(SB), RODATA|NOPTR, $32
+DATA shifts2<>+0(SB)/8, $4
+DATA shifts2<>+8(SB)/8, $5
+DATA shifts2<>+16(SB)/8, $6
+DATA shifts2<>+24(SB)/8, $64
+GLOBL shifts2<>(SB), RODATA|NOPTR, $32
+
+// y = all lanes hold the constant c of 16 bits
+#define WORDS(c, y) \
+	MOVL $(c*0x10001), AX \
+	MOVQ AX, X0           \
+	VPBROADCASTD X0, y
+
+// Merges 32 elements: symbols at off(SI), fields in f, to 2*off(DI).
+#define MERGE32(f, off) \
+	VMOVDQU off(SI), Y2        \
+	VPAND Y15, Y2, Y3          \
+	VPSRLW $8, Y2, Y4          \
+	VPADDW Y14, Y3, Y3         \
+	VPADDW Y14, Y4, Y4         \
+	VPAND Y13, Y3, Y3          \
+	VPAND Y13, Y4, Y4          \
+	VPSLLW $6, Y3, Y3          \
+	VPSLLW $6, Y4, Y4          \
+	VPSRLW $8, f, Y5           \
+	VPAND Y8, f, Y6            \
+	VPOR Y6, Y3, Y3            \
+	VPAND Y8, Y5, Y6           \
+	VPOR Y6, Y4, Y4            \
+	VPSLLW $9, f, Y6           \
+	VPSLLW $9, Y5, Y5          \
+	VPAND Y7, Y6, Y6           \
+	VPAND Y7, Y5, Y5           \
+	VPOR Y6, Y3, Y3            \
+	VPOR Y5, Y4, Y4            \
+	VPUNPCKLQDQ Y4, Y3, Y5     \
+	VPUNPCKHQDQ Y4, Y3, Y6     \
+	VMOVDQU X5, (2*off+0)(DI)  \
+	VMOVDQU X6, (2*off+16)(DI) \
+	VEXTRACTI128 $1, Y5, (2*off+32)(DI) \
+	VEXTRACTI128 $1, Y6, (2*off+48)(DI)
+
+// func mergeFieldsBF16(dst, sym, packed *byte, blocks int, base uint64)
+TEXT ·mergeFieldsBF16(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ sym+8(FP), SI
+	MOVQ packed+16(FP), BX
+	MOVQ blocks+24(FP), CX
+	WORDS(0x00ff, Y15)
+	VPBROADCASTQ base+32(FP), Y14
+	WORDS(0x01ff, Y13)
+	WORDS(0x7f7f, Y12)
+	WORDS(0x0101, Y11)
+	VMOVDQU shifts0<>(SB), Y10
+	VMOVDQU shifts1<>(SB), Y9
+	WORDS(0x003f, Y8)
+	WORDS(0x8000, Y7)
+	TESTQ CX, CX
+	JZ    merged
+
+mergeloop:
+	VMOVDQU (BX), Y0   // words 0 to 3
+	VMOVDQU 24(BX), Y1 // words 3 to 6
+
+	// The top bits make word 7.
+	VPSRLW       $7, Y0, Y2
+	VPSRLW       $7, Y1, Y3
+	VPAND        Y11, Y2, Y2
+	VPAND        Y11, Y3, Y3
+	VPSLLVQ      Y10, Y2, Y2
+	VPSLLVQ      Y9, Y3, Y3
+	VPOR         Y3, Y2, Y2
+	VEXTRACTI128 $1, Y2, X3
+	VPOR         X3, X2, X2
+	VPSHUFD      $0x4e, X2, X3
+	VPOR         X3, X2, X2
+	VPBROADCASTQ X2, Y2
+	VPERMQ       $0x39, Y1, Y1
+	VPBLENDD     $0xc0, Y2, Y1, Y1
+	VPAND        Y12, Y0, Y0
+	VPAND        Y12, Y1, Y1
+	MERGE32(Y0, 0)
+	MERGE32(Y1, 32)
+	ADDQ         $56, BX
+	ADDQ         $64, SI
+	ADDQ         $128, DI
+	DECQ         CX
+	JNZ          mergeloop
+
+merged:
+	VZEROUPPER
+	RET
+
+// Splits 32 elements at off(SI): symbols to off/2(DI), fields to f.
+#define SPLIT32(f, off) \
+	VMOVDQU (off+0)(SI), Y2    \
+	VMOVDQU (off+32)(SI), Y3   \
+	VPUNPCKLQDQ Y3, Y2, Y4     \
+	VPUNPCKHQDQ Y3, Y2, Y5     \
+	VPSRLW $6, Y4, Y2          \
+	VPSRLW $6, Y5, Y3          \
+	VPAND Y13, Y2, Y2          \
+	VPAND Y13, Y3, Y3          \
+	VPADDW Y14, Y2, Y2         \
+	VPADDW Y14, Y3, Y3         \
+	VPAND Y13, Y2, Y2          \
+	VPAND Y13, Y3, Y3          \
+	VPOR Y2, Y9, Y9            \
+	VPOR Y3, Y9, Y9            \
+	VPAND Y15, Y2, Y2          \
+	VPSLLW $8, Y3, Y3          \
+	VPOR Y3, Y2, Y2            \
+	VPERMQ $0xd8, Y2, Y2       \
+	VMOVDQU Y2, (off/2)(DI)    \
+	VPSRLW $9, Y4, Y2          \
+	VPSRLW $9, Y5, Y3          \
+	VPAND Y7, Y2, Y2           \
+	VPAND Y7, Y3, Y3           \
+	VPAND Y8, Y4, Y4           \
+	VPAND Y8, Y5, Y5           \
+	VPOR Y2, Y4, Y4            \
+	VPOR Y3, Y5, Y5            \
+	VPSLLW $8, Y5, Y5          \
+	VPOR Y5, Y4, Y4            \
+	VPERMQ $0xd8, Y4, f
+
+// func splitFieldsBF16(sym, packed, src *byte, blocks int, negBase uint64) (over uint64)
+TEXT ·splitFieldsBF16(SB), NOSPLIT, $0-48
+	MOVQ sym+0(FP), DI
+	MOVQ packed+8(FP), BX
+	MOVQ src+16(FP), SI
+	MOVQ blocks+24(FP), CX
+	WORDS(0x00ff, Y15)
+	VPBROADCASTQ negBase+32(FP), Y14
+	WORDS(0x01ff, Y13)
+	VMOVDQU shifts2<>(SB), Y12
+	WORDS(0x0101, Y11)
+	VMOVDQU shifts0<>(SB), Y10
+	VPXOR Y9, Y9, Y9
+	WORDS(0x003f, Y8)
+	WORDS(0x0040, Y7)
+	TESTQ CX, CX
+	JZ    splitted
+
+splitloop:
+	SPLIT32(Y0, 0)
+	SPLIT32(Y1, 64)
+
+	// Word 7 goes to the top bits of the others.
+	VPERMQ  $0xff, Y1, Y2
+	VPSRLVQ Y12, Y2, Y3
+	VPSRLVQ Y10, Y2, Y2
+	VPAND   Y11, Y2, Y2
+	VPAND   Y11, Y3, Y3
+	VPSLLW  $7, Y2, Y2
+	VPSLLW  $7, Y3, Y3
+	VPOR    Y2, Y0, Y0
+	VPOR    Y3, Y1, Y1
+	VMOVDQU Y0, (BX)
+	VMOVDQU Y1, 32(BX)
+	ADDQ    $56, BX
+	ADDQ    $64, DI
+	ADDQ    $128, SI
+	DECQ    CX
+	JNZ     splitloop
+
+splitted:
+	VEXTRACTI128 $1, Y9, X0
+	VPOR         X9, X0, X0
+	VPSHUFD      $0x4e, X0, X1
+	VPOR         X1, X0, X0
+	MOVQ         X0, AX
+	MOVQ         $0xff00ff00ff00ff00, CX
+	ANDQ         CX, AX
+	MOVQ         AX, over+40(FP)
+	VZEROUPPER
+	RET
+
+// Appends the code of the symbol in the low byte of AX.
+#define CODE \
+	MOVBLZX AX, R9              \
+	SHRL $8, AX                 \
+	MOVWLZX (BX)(R9*4), R10     \
+	MOVBLZX 2(BX)(R9*4), R11    \
+	SHLXQ CX, R10, R10          \
+	ORQ R10, R8                 \
+	ADDQ R11, CX
+
+// func encodeSymbols(s *encodeState)
+TEXT ·encodeSymbols(SB), NOSPLIT, $0-8
+	MOVQ s+0(FP), R12
+	MOVQ 0(R12), DI
+	MOVQ 8(R12), R8
+	MOVQ 16(R12), CX
+	MOVQ 24(R12), BX
+	MOVQ 32(R12), SI
+	MOVQ 40(R12), DX
+	TESTQ DX, DX
+	JZ    encoded
+
+encodeloop:
+	MOVL  (SI), AX
+	CODE
+	CODE
+	CODE
+	CODE
+	MOVQ  R8, (DI)
+	MOVQ  CX, R9
+	SHRQ  $3, R9
+	ADDQ  R9, DI
+	SHLQ  $3, R9
+	SHRXQ R9, R8, R8
+	ANDQ  $7, CX
+	ADDQ  $4, SI
+	DECQ  DX
+	JNZ   encodeloop
+
+encoded:
+	MOVQ DI, 0(R12)
+	MOVQ R8, 8(R12)
+	MOVQ CX, 16(R12)
+	RET

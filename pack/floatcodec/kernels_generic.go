@@ -1,0 +1,31 @@
+//go:build !amd64 || !gc || noasm
+
+package floatcodec
+
+// No kernels in assembly here: the functions in Go do everything.
+const haveKernels = false
+
+type fourStreams struct {
+	in    [segments]*byte
+	pos   [segments]uint64
+	table [segments]*decodeTable
+	sum   [segments]uint64
+	out   *[segments]symBuffer
+}
+
+func decodeFour(*fourStreams) {}
+
+func mergeFieldsBF16(dst, sym, packed *byte, blocks int, base uint64) {}
+
+func splitFieldsBF16(sym, packed, src *byte, blocks int, negBase uint64) uint64 { return 0 }
+
+type encodeState struct {
+	dst   *byte
+	acc   uint64
+	nbits uint64
+	table *encodeTable
+	sym   *byte
+	quads uint64
+}
+
+func encodeSymbols(*encodeState) {}
