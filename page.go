@@ -80,7 +80,7 @@ func (r *Report) examplesCompared() int {
 // sizes draws the model before and after.
 func (r *Report) sizes() page.Section {
 	bar := func(label string, n int64) page.Bar {
-		return page.Bar{Label: label, Parts: []page.Part{{Name: "bytes", Value: float64(n)}}}
+		return page.Bar{Label: label, Parts: []page.Part{{Value: float64(n)}}}
 	}
 	bars := &page.Bars{Format: func(v float64) string { return BytesText(int64(v)) }}
 	bars.Items = append(bars.Items, bar("in memory, before", r.Bytes.Resident.Before), bar("in memory, after", r.Bytes.Resident.After))
@@ -174,9 +174,13 @@ func (r *Report) gateSections() []page.Section {
 		s := page.Section{Title: title, Folded: g.Accepted, Table: &page.Table{Head: []string{"Example", "Bitwise", "Exact", "Max abs", "Relative L2", "Smallest margin", "Finding"}}}
 		s.Text = fmt.Sprintf("%d examples, %s outputs, %s numbers.", g.Compared, Digits(int64(g.Outputs)), Digits(g.Elements))
 		if f := g.FirstFailure; f != nil {
+			s.Text += " Shown are the examples that failed."
 			s.Text += fmt.Sprintf(" First failure: output %s of example %q: %s.", orDash(f.Output), f.Example, f.Reason)
 		}
 		for _, e := range g.Results {
+			if !g.Accepted && e.Accepted {
+				continue
+			}
 			margin := "–"
 			if e.MinMargin != nil {
 				margin = short(*e.MinMargin)

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"io/fs"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/hfcompress/compress/hub/hubtest"
@@ -53,27 +49,13 @@ same place is replaced.`,
 
 // demoHub serves the embedded model.
 func demoHub() (*hubtest.Server, error) {
-	revisions := map[string]hubtest.Files{}
-	err := fs.WalkDir(demomodel.FS(), ".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		revision, name, ok := strings.Cut(path, "/")
-		if !ok {
-			return fmt.Errorf("demo model: file %q belongs to no revision", path)
-		}
-		data, err := fs.ReadFile(demomodel.FS(), path)
-		if err != nil {
-			return err
-		}
-		if revisions[revision] == nil {
-			revisions[revision] = hubtest.Files{}
-		}
-		revisions[revision][name] = data
-		return nil
-	})
+	revisions, err := demomodel.Revisions()
 	if err != nil {
 		return nil, err
 	}
-	return hubtest.New(hubtest.Options{Repos: []hubtest.Repo{{ID: demomodel.RepoID, Revisions: revisions}}})
+	repo := hubtest.Repo{ID: demomodel.RepoID, Revisions: map[string]hubtest.Files{}}
+	for name, files := range revisions {
+		repo.Revisions[name] = files
+	}
+	return hubtest.New(hubtest.Options{Repos: []hubtest.Repo{repo}})
 }

@@ -50,7 +50,8 @@ type Bar struct {
 	Parts []Part
 }
 
-// Part is a piece of a stacked bar. Parts of the same name have the same colour.
+// Part is a piece of a stacked bar. Parts of the same name have the same colour;
+// a part without a name is not in the legend.
 type Part struct {
 	Name  string
 	Value float64
@@ -146,7 +147,9 @@ func layoutBars(b *Bars) drawing {
 			total += p.Value
 			if _, known := colourOf[p.Name]; !known {
 				colourOf[p.Name] = len(colourOf) % colours
-				legend = append(legend, drawnPart{Colour: colourOf[p.Name], Name: p.Name})
+				if p.Name != "" {
+					legend = append(legend, drawnPart{Colour: colourOf[p.Name], Name: p.Name})
+				}
 			}
 		}
 		longest = max(longest, total)
@@ -188,13 +191,13 @@ func layoutHistogram(h *Histogram) drawing {
 	}
 	b := &Bars{Format: func(v float64) string { return strconv.Itoa(int(v)) }}
 	if zero > 0 {
-		b.Items = append(b.Items, Bar{"0", []Part{{"count", float64(zero)}}})
+		b.Items = append(b.Items, Bar{"0", []Part{{"", float64(zero)}}})
 	}
 	for e := low; e <= high; e++ {
-		b.Items = append(b.Items, Bar{fmt.Sprintf("10^%d … 10^%d", e, e+1), []Part{{"count", float64(counts[e])}}})
+		b.Items = append(b.Items, Bar{fmt.Sprintf("10^%d … 10^%d", e, e+1), []Part{{"", float64(counts[e])}}})
 	}
 	d := layoutBars(b)
-	d.Label, d.Legend = h.Label, nil
+	d.Label = h.Label
 	return d
 }
 
