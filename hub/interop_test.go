@@ -1,0 +1,203 @@
+package hub_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hfcompress/compress/hub"
+	"github.com/hfcompress/compress/hub/hubtest"
+)
+
+// python is the interpreter of the interoperation tests, see package interop.
+func python(t *testing.T) string {
+	t.Helper()
+	py := os.Getenv("HFCOMPRESS_PYTHON")
+	if py == "" {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("HFCOMPRESS_PYTHON must name a Python with huggingface_hub in CI")
+		}
+		t.Skip("HFCOMPRESS_PYTHON is not set")
+	}
+	return py
+}
+
+// script prepares a run of a script with a clean set of Hub variables.
+func script(t *testing.T, py string, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(py, args...)
+	cmd.Dir = "interop"
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "HF_") && !strings.HasPrefix(kv, "HUGGING") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	cmd.Env = append(cmd.Env, append([]string{"HF_HOME=" + t.TempDir(), "HF_HUB_DISABLE_TELEMETRY=1", "HF_HUB_DISABLE_PROGRESS_BARS=1", "PYTHONDONTWRITEBYTECODE=1"}, env...)...)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+func TestInteropPythonReadsOurCache(t *testing.T) {
+	py := python(t)
+	for _, links := range []bool{true, false} {
+		s := newHub(t, hubtest.Options{PlainRedirect: true})
+		c := newClient(t, s, func(o *hub.Options) { o.DisableSymlinks = !links })
+		snap, err := c.Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Download(t.Context(), demo, "main", "not_there.json"); !errors.Is(err, hub.ErrEntryNotFound) {
+			t.Fatal(err)
+		}
+		// A partial of an interrupted download must not disturb.
+		release, err := hub.HoldPartialForTest(c, demo, sha([]byte("other")), 5<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := script(t, py, nil, "read_cache.py", c.CacheDir(), "org/demo", "main", string(snap.Commit), "config.json", "model.safetensors", "sub/dir/b é+#1 ?.txt").Output()
+		release()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Warnings, Repos []string
+			Refs            map[string][]string
+			Folder          string
+			Paths           map[string]string
+			KnownMissing    bool `json:"known_missing"`
+		}
+		if err := json.Unmarshal(out, &got); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		if len(got.Warnings) != 0 || !slices.Equal(got.Repos, []string{"org/demo"}) || !slices.Equal(got.Refs["org/demo"], []string{"main"}) || got.Folder != snap.Dir || !got.KnownMissing {
+			t.Errorf("%s", out)
+		}
+		for f, p := range got.Paths {
+			wantFile(t, p, demoFiles()[f])
+		}
+	}
+}
+
+func TestInteropWeReadPythonsCache(t *testing.T) {
+	py := python(t)
+	s := newHub(t, hubtest.Options{PlainRedirect: true, PageSize: 2})
+	cache := filepath.Join(t.TempDir(), "hub")
+	out, err := script(t, py, []string{"HF_ENDPOINT=" + s.URL()}, "make_cache.py", cache, "org/demo", "main").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d dials
+	c := newClient(t, s, withCache(cache), offline, d.refuse)
+	snap, err := c.Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if snap.Dir != strings.TrimSpace(string(out)) || snap.Unverified || len(snap.Files) != len(demoFiles()) {
+		t.Errorf("%+v, want %s", snap, out)
+	}
+	for f, data := range demoFiles() {
+		p, err := c.Download(t.Context(), demo, "main", f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, p, data)
+	}
+	if d.n.Load() != 0 {
+		t.Errorf("%d dials", d.n.Load())
+	}
+	// Online, nothing of it is fetched again.
+	s.Forget()
+	if _, err := newClient(t, s, withCache(cache)).Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Count(nil); n != 1 {
+		t.Errorf("%d requests on a cache that Python filled", n)
+	}
+}
+
+func TestInteropLocks(t *testing.T) {
+	py := python(t)
+	p := filepath.Join(t.TempDir(), "x.lock")
+	try := func() string {
+		out, err := script(t, py, nil, "lock.py", "try", p).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	release, err := hub.AcquireLockForTest(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := try(); got != "locked" {
+		t.Errorf("Python finds our lock %s", got)
+	}
+	release()
+	if got := try(); got != "free" {
+		t.Errorf("Python finds the released lock %s", got)
+	}
+
+	hold := script(t, py, nil, "lock.py", "hold", p)
+	in, err := hold.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := hold.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := hold.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "locked\n" {
+		t.Fatal(line, err)
+	}
+	if _, err := hub.AcquireLockForTest(p); !errors.Is(err, hub.ErrLockedForTest) {
+		t.Errorf("we get a lock that Python holds: %v", err)
+	}
+	_ = in.Close()
+	if err := hold.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if release, err = hub.AcquireLockForTest(p); err != nil {
+		t.Fatal(err)
+	}
+	release()
+}
+
+// Several processes of both languages fill one cache: one download.
+func TestInteropMixedProcesses(t *testing.T) {
+	py := python(t)
+	data := bigData()
+	s := newHub(t, hubtest.Options{Repos: []hubtest.Repo{{ID: "org/big", Revisions: map[string]hubtest.Files{"main": {"model.safetensors": data}}}}})
+	// Slow enough that all are there before the first has finished.
+	s.Inject(hubtest.Fault{Kind: hubtest.Slow, Rate: 4 << 20, Count: -1})
+	cache := filepath.Join(t.TempDir(), "hub")
+	var cmds []*exec.Cmd
+	for i := range 8 {
+		cmd := startHelper(t, helperJob{Endpoint: s.URL(), Cache: cache, Repo: "org/big", File: "model.safetensors", Conns: 2})
+		if i%2 == 0 {
+			cmd = script(t, py, []string{"HF_ENDPOINT=" + s.URL()}, "make_cache.py", cache, "org/big", "main")
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	for _, cmd := range cmds {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	wantFile(t, filepath.Join(cache, "models--org--big", "snapshots", s.Commit("", "org/big", "main"), "model.safetensors"), data)
+	wantClean(t, cache)
+	if n := s.BodyBytes(onCDN); n != bigSize {
+		t.Errorf("%d bytes sent for one file of %d", n, bigSize)
+	}
+}
