@@ -32,7 +32,8 @@ ATOM = r"\[[^\]]+\]|Br|Cl|%\d\d|."
 PAD, BOS, EOS, UNK = "<pad>", "<bos>", "<eos>", "<unk>"
 SPECIAL = [PAD, BOS, EOS, UNK]
 # SMILES tokens that MOSES lacks. They keep the vocabulary usable for a later
-# fine-tune on drug-like molecules; their rows stay close to initialisation.
+# fine-tune on drug-like molecules. Their embedding rows are never trained; their
+# head rows learn only that the token does not come.
 RESERVED = ["I", "P", "[N+]", "[O-]"]
 SEED = 20261129
 VALIDATION = 4096
