@@ -97,27 +97,28 @@ func (p *pass) trunk() (nn.Array, error) {
 		return nil, err
 	}
 	q, key, v, h := block[0], block[1], block[2], block[3]
-	perLayer := c.layerBytes(k, p.keys())
+	attention, mlp := c.layerBytes(k, p.keys())
+	p.used = attention
 	for i := range m.layers {
 		l := &m.layers[i]
 		if i > 0 {
-			if p.used+perLayer > m.sessionBytes {
-				if h, err = p.renew(h, cos, sin); err != nil {
-					return nil, err
-				}
+			if h, err = p.room(attention, h, cos, sin); err != nil {
+				return nil, err
 			}
 			x := l.norm.Forward(p.s, h)
 			q, key, v = l.q.Forward(p.s, x), l.k.Forward(p.s, x), l.v.Forward(p.s, x)
 		}
-		p.used += perLayer
 		if err := p.keepHidden(h); err != nil {
 			return nil, err
 		}
-		context, err := p.attend(i, q, key, v)
+		attended, err := p.attend(i, q, key, v)
 		if err != nil {
 			return nil, err
 		}
-		h = p.s.Add(h, l.o.Forward(p.s, context))
+		h = p.s.Add(h, l.o.Forward(p.s, attended))
+		if h, err = p.room(mlp, h, cos, sin); err != nil {
+			return nil, err
+		}
 		x := l.postNorm.Forward(p.s, h)
 		x = p.s.Mul(p.s.Map(c.Activation, l.gate.Forward(p.s, x)), l.up.Forward(p.s, x))
 		h = p.s.Add(h, l.down.Forward(p.s, x))
@@ -160,13 +161,18 @@ func (p *pass) keys() int {
 	return p.cache.visible()
 }
 
-// renew goes on in a new session, in which h is what the pass needs.
-func (p *pass) renew(h nn.Array, cos, sin *tensor.Tensor) (nn.Array, error) {
+// room makes room for results of so many bytes: when the session would exceed
+// its bound, the pass goes on in a new one. h is all that the pass needs of the
+// old session; it is returned as an array of the session that the pass then has.
+func (p *pass) room(bytes float64, h nn.Array, cos, sin *tensor.Tensor) (nn.Array, error) {
+	if p.used += bytes; p.used <= p.m.sessionBytes {
+		return h, p.s.Err()
+	}
 	t := p.s.ToHost(h)
 	if err := p.s.Close(); err != nil {
 		return nil, err
 	}
-	p.s, p.used = p.m.dev.Begin(p.ctx), 0
+	p.s, p.used = p.m.dev.Begin(p.ctx), bytes
 	p.cos, p.sin = p.s.FromHost(cos), p.s.FromHost(sin)
 	return p.s.FromHost(t), p.s.Err()
 }
@@ -212,12 +218,15 @@ func (p *pass) lastRows(h nn.Array) (nn.Array, error) {
 	return p.s.FromHost(rows), nil
 }
 
-// layerBytes is about what the results of one layer occupy in a session.
-func (c *Config) layerBytes(k *call, keys int) float64 {
+// layerBytes is about what the results of a layer's two halves occupy in a
+// session.
+func (c *Config) layerBytes(k *call, keys int) (attention, mlp float64) {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	values := float64(6*c.HiddenSize + 3*q + 3*kv + 4*c.IntermediateSize)
+	attention = float64(3*c.HiddenSize + 3*q + 3*kv)
 	if k.attentions {
-		values += float64(c.Heads) * float64(keys)
+		attention += float64(c.Heads) * float64(keys)
 	}
-	return 4 * values * float64(k.batch) * float64(k.length)
+	mlp = float64(3*c.HiddenSize + 4*c.IntermediateSize)
+	bytes := 4 * float64(k.batch) * float64(k.length)
+	return attention * bytes, mlp * bytes
 }

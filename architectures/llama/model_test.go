@@ -418,8 +418,8 @@ func TestSessionsDoNotChangeBits(t *testing.T) {
 	}
 	dev.begun = 0
 	got, gotStepped := run(m.WithSessionBytes(1))
-	if dev.begun != 2*m.Config().Layers {
-		t.Errorf("%d sessions for two calls that may hold one layer", dev.begun)
+	if dev.begun != 2*2*m.Config().Layers {
+		t.Errorf("%d sessions for two calls that may hold half a layer", dev.begun)
 	}
 	sameBits(t, "forward", got, want)
 	sameBits(t, "step", gotStepped, wantStepped)
