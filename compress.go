@@ -275,14 +275,18 @@ func (r *road) makeExamples(ctx context.Context) error {
 	return nil
 }
 
-// compile runs the passes and the whole-model gate. Each block is held to the
-// tolerance first, so that the gate can show what its differences do to the
-// whole. If the gate demands equal bytes and finds them on all examples, while
-// some block was not equal on its whole domain, the examples missed something:
-// then the blocks are compiled again and held to their bytes too.
+// compile runs the passes and the whole-model gate. Automatic profiles promise
+// the source's bits at every row count, and when the gate demands bits each
+// block is held to that on its whole domain at once. Profiles that the caller
+// chose promise nothing: there each block is held to the tolerance first, so
+// that the gate can show what its differences do to the whole. If the gate then
+// finds equal bytes on all examples though some block was not equal on its whole
+// domain, the examples missed something, and the blocks are compiled again and
+// held to their bytes too.
 func (r *road) compile(ctx context.Context) (*finitepass.Result, error) {
-	compiled, err := r.compileOnce(ctx, false)
-	if err != nil || r.require != RequireBitwise {
+	bitwise := r.require == RequireBitwise
+	compiled, err := r.compileOnce(ctx, bitwise && r.o.ProfileMode == finitepass.ProfilesAuto)
+	if err != nil || !bitwise {
 		return compiled, err
 	}
 	for _, b := range compiled.Report.Blocks {
