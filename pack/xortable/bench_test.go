@@ -3,6 +3,7 @@ package xortable_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ func BenchmarkDecodeRow(b *testing.B) {
 	}{
 		{"F32", f32},
 		{"BF16", narrowed(b, tensor.BF16, f32)},
+		{"F32-wide", scrambled(b, f32[0], 14)},
 	} {
 		for _, mode := range []xortable.Mode{xortable.Full, xortable.Low8, xortable.Low16, xortable.Packed} {
 			set, err := xortable.Encode(family.tables, xortable.Options{Modes: []xortable.Mode{mode}})
@@ -58,6 +60,17 @@ func BenchmarkDecodeRow(b *testing.B) {
 			})
 		}
 	}
+}
+
+// scrambled pairs a table with a copy whose low bits are random, so that packed
+// codes are wider than the widest generated function.
+func scrambled(b *testing.B, table *tensor.Tensor, bits int) []*tensor.Tensor {
+	other := table.Clone()
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range other.Uint32s() {
+		other.Uint32s()[i] ^= rng.Uint32() & (1<<bits - 1)
+	}
+	return []*tensor.Tensor{table, other}
 }
 
 // BenchmarkSizes reports the bytes of the second table, beside a full table and

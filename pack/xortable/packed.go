@@ -281,7 +281,9 @@ func (g geometry) decodePart(dst, base, packed []byte, n int, k uint, diff bool)
 		copy(dst, base)
 		return
 	}
-	for i := range n {
+	whole := n / g.lanes * g.lanes
+	g.unpack(dst[:whole*int(g.bits)/8], base, packed, k, diff)
+	for i := whole; i < n; i++ {
 		v, c := loadWord(base, i, g.bits), g.code(packed, i, k)
 		if diff {
 			v += c - 1<<(k-1)
@@ -289,6 +291,41 @@ func (g geometry) decodePart(dst, base, packed []byte, n int, k uint, diff bool)
 			v ^= c
 		}
 		storeWord(dst, i, g.bits, v)
+	}
+}
+
+// unpack decodes a whole number of words, k ≥ 1.
+func (g geometry) unpack(dst, base, packed []byte, k uint, diff bool) {
+	ones := ^uint64(0) / lowMask(g.bits) // the lowest bit of every lane
+	mask := ones * lowMask(k)
+	var half uint64
+	if diff {
+		half = ones << (k - 1)
+	}
+	var word uint64
+	left := uint(0) // bits of each lane of word that are still to be read
+	for ; len(dst) >= 8 && len(base) >= 8; dst, base = dst[8:], base[8:] {
+		var c uint64
+		if left >= k {
+			c = word >> ((g.bits - left) & 63) & mask
+			left -= k
+		} else { // the code runs on in the next word
+			low := ones * lowMask(left)
+			if left > 0 {
+				c = word >> ((g.bits - left) & 63) & low
+			}
+			word = binary.LittleEndian.Uint64(packed)
+			packed = packed[8:]
+			c |= word << (left & 63) & (mask &^ low)
+			left += g.bits - k
+		}
+		v := binary.LittleEndian.Uint64(base)
+		if diff {
+			v += c - half
+		} else {
+			v ^= c
+		}
+		binary.LittleEndian.PutUint64(dst, v)
 	}
 }
 

@@ -20,6 +20,10 @@ func diff16(dst, base *[128]byte, p []byte, k uint) bool {
 		diff16x5(dst, base, (*[40]byte)(p))
 	case 6:
 		diff16x6(dst, base, (*[48]byte)(p))
+	case 7:
+		diff16x7(dst, base, (*[56]byte)(p))
+	case 8:
+		diff16x8(dst, base, (*[64]byte)(p))
 	default:
 		return false
 	}
@@ -177,4 +181,63 @@ func diff16x6(dst, base *[128]byte, p *[48]byte) {
 	le.PutUint64(dst[104:], le.Uint64(base[104:])-half+(w4>>14&0x3000300030003|w5<<2&0x3c003c003c003c))
 	le.PutUint64(dst[112:], le.Uint64(base[112:])-half+(w5>>4&m))
 	le.PutUint64(dst[120:], le.Uint64(base[120:])-half+(w5>>10&m))
+}
+
+func diff16x7(dst, base *[128]byte, p *[56]byte) {
+	const m = 0x7f007f007f007f
+	const half = 0x40004000400040
+	le := binary.LittleEndian
+	w0 := le.Uint64(p[0:])
+	le.PutUint64(dst[0:], le.Uint64(base[0:])-half+(w0>>0&m))
+	le.PutUint64(dst[8:], le.Uint64(base[8:])-half+(w0>>7&m))
+	w1 := le.Uint64(p[8:])
+	le.PutUint64(dst[16:], le.Uint64(base[16:])-half+(w0>>14&0x3000300030003|w1<<2&0x7c007c007c007c))
+	le.PutUint64(dst[24:], le.Uint64(base[24:])-half+(w1>>5&m))
+	w2 := le.Uint64(p[16:])
+	le.PutUint64(dst[32:], le.Uint64(base[32:])-half+(w1>>12&0xf000f000f000f|w2<<4&0x70007000700070))
+	le.PutUint64(dst[40:], le.Uint64(base[40:])-half+(w2>>3&m))
+	w3 := le.Uint64(p[24:])
+	le.PutUint64(dst[48:], le.Uint64(base[48:])-half+(w2>>10&0x3f003f003f003f|w3<<6&0x40004000400040))
+	le.PutUint64(dst[56:], le.Uint64(base[56:])-half+(w3>>1&m))
+	le.PutUint64(dst[64:], le.Uint64(base[64:])-half+(w3>>8&m))
+	w4 := le.Uint64(p[32:])
+	le.PutUint64(dst[72:], le.Uint64(base[72:])-half+(w3>>15&0x1000100010001|w4<<1&0x7e007e007e007e))
+	le.PutUint64(dst[80:], le.Uint64(base[80:])-half+(w4>>6&m))
+	w5 := le.Uint64(p[40:])
+	le.PutUint64(dst[88:], le.Uint64(base[88:])-half+(w4>>13&0x7000700070007|w5<<3&0x78007800780078))
+	le.PutUint64(dst[96:], le.Uint64(base[96:])-half+(w5>>4&m))
+	w6 := le.Uint64(p[48:])
+	le.PutUint64(dst[104:], le.Uint64(base[104:])-half+(w5>>11&0x1f001f001f001f|w6<<5&0x60006000600060))
+	le.PutUint64(dst[112:], le.Uint64(base[112:])-half+(w6>>2&m))
+	le.PutUint64(dst[120:], le.Uint64(base[120:])-half+(w6>>9&m))
+}
+
+func diff16x8(dst, base *[128]byte, p *[64]byte) {
+	const m = 0xff00ff00ff00ff
+	const half = 0x80008000800080
+	le := binary.LittleEndian
+	w0 := le.Uint64(p[0:])
+	le.PutUint64(dst[0:], le.Uint64(base[0:])-half+(w0>>0&m))
+	le.PutUint64(dst[8:], le.Uint64(base[8:])-half+(w0>>8&m))
+	w1 := le.Uint64(p[8:])
+	le.PutUint64(dst[16:], le.Uint64(base[16:])-half+(w1>>0&m))
+	le.PutUint64(dst[24:], le.Uint64(base[24:])-half+(w1>>8&m))
+	w2 := le.Uint64(p[16:])
+	le.PutUint64(dst[32:], le.Uint64(base[32:])-half+(w2>>0&m))
+	le.PutUint64(dst[40:], le.Uint64(base[40:])-half+(w2>>8&m))
+	w3 := le.Uint64(p[24:])
+	le.PutUint64(dst[48:], le.Uint64(base[48:])-half+(w3>>0&m))
+	le.PutUint64(dst[56:], le.Uint64(base[56:])-half+(w3>>8&m))
+	w4 := le.Uint64(p[32:])
+	le.PutUint64(dst[64:], le.Uint64(base[64:])-half+(w4>>0&m))
+	le.PutUint64(dst[72:], le.Uint64(base[72:])-half+(w4>>8&m))
+	w5 := le.Uint64(p[40:])
+	le.PutUint64(dst[80:], le.Uint64(base[80:])-half+(w5>>0&m))
+	le.PutUint64(dst[88:], le.Uint64(base[88:])-half+(w5>>8&m))
+	w6 := le.Uint64(p[48:])
+	le.PutUint64(dst[96:], le.Uint64(base[96:])-half+(w6>>0&m))
+	le.PutUint64(dst[104:], le.Uint64(base[104:])-half+(w6>>8&m))
+	w7 := le.Uint64(p[56:])
+	le.PutUint64(dst[112:], le.Uint64(base[112:])-half+(w7>>0&m))
+	le.PutUint64(dst[120:], le.Uint64(base[120:])-half+(w7>>8&m))
 }

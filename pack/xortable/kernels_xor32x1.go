@@ -28,6 +28,18 @@ func xor32(dst, base *[256]byte, p []byte, k uint) bool {
 		xor32x9(dst, base, (*[72]byte)(p))
 	case 10:
 		xor32x10(dst, base, (*[80]byte)(p))
+	case 11:
+		xor32x11(dst, base, (*[88]byte)(p))
+	case 12:
+		xor32x12(dst, base, (*[96]byte)(p))
+	case 13:
+		xor32x13(dst, base, (*[104]byte)(p))
+	case 14:
+		xor32x14(dst, base, (*[112]byte)(p))
+	case 15:
+		xor32x15(dst, base, (*[120]byte)(p))
+	case 16:
+		xor32x16(dst, base, (*[128]byte)(p))
 	default:
 		return false
 	}
@@ -364,97 +376,4 @@ func xor32x8(dst, base *[256]byte, p *[64]byte) {
 	le.PutUint64(dst[232:], le.Uint64(base[232:])^(w7>>8&m))
 	le.PutUint64(dst[240:], le.Uint64(base[240:])^(w7>>16&m))
 	le.PutUint64(dst[248:], le.Uint64(base[248:])^(w7>>24&m))
-}
-
-func xor32x9(dst, base *[256]byte, p *[72]byte) {
-	const m = 0x1ff000001ff
-	le := binary.LittleEndian
-	w0 := le.Uint64(p[0:])
-	le.PutUint64(dst[0:], le.Uint64(base[0:])^(w0>>0&m))
-	le.PutUint64(dst[8:], le.Uint64(base[8:])^(w0>>9&m))
-	le.PutUint64(dst[16:], le.Uint64(base[16:])^(w0>>18&m))
-	w1 := le.Uint64(p[8:])
-	le.PutUint64(dst[24:], le.Uint64(base[24:])^(w0>>27&0x1f0000001f|w1<<5&0x1e0000001e0))
-	le.PutUint64(dst[32:], le.Uint64(base[32:])^(w1>>4&m))
-	le.PutUint64(dst[40:], le.Uint64(base[40:])^(w1>>13&m))
-	le.PutUint64(dst[48:], le.Uint64(base[48:])^(w1>>22&m))
-	w2 := le.Uint64(p[16:])
-	le.PutUint64(dst[56:], le.Uint64(base[56:])^(w1>>31&0x100000001|w2<<1&0x1fe000001fe))
-	le.PutUint64(dst[64:], le.Uint64(base[64:])^(w2>>8&m))
-	le.PutUint64(dst[72:], le.Uint64(base[72:])^(w2>>17&m))
-	w3 := le.Uint64(p[24:])
-	le.PutUint64(dst[80:], le.Uint64(base[80:])^(w2>>26&0x3f0000003f|w3<<6&0x1c0000001c0))
-	le.PutUint64(dst[88:], le.Uint64(base[88:])^(w3>>3&m))
-	le.PutUint64(dst[96:], le.Uint64(base[96:])^(w3>>12&m))
-	le.PutUint64(dst[104:], le.Uint64(base[104:])^(w3>>21&m))
-	w4 := le.Uint64(p[32:])
-	le.PutUint64(dst[112:], le.Uint64(base[112:])^(w3>>30&0x300000003|w4<<2&0x1fc000001fc))
-	le.PutUint64(dst[120:], le.Uint64(base[120:])^(w4>>7&m))
-	le.PutUint64(dst[128:], le.Uint64(base[128:])^(w4>>16&m))
-	w5 := le.Uint64(p[40:])
-	le.PutUint64(dst[136:], le.Uint64(base[136:])^(w4>>25&0x7f0000007f|w5<<7&0x18000000180))
-	le.PutUint64(dst[144:], le.Uint64(base[144:])^(w5>>2&m))
-	le.PutUint64(dst[152:], le.Uint64(base[152:])^(w5>>11&m))
-	le.PutUint64(dst[160:], le.Uint64(base[160:])^(w5>>20&m))
-	w6 := le.Uint64(p[48:])
-	le.PutUint64(dst[168:], le.Uint64(base[168:])^(w5>>29&0x700000007|w6<<3&0x1f8000001f8))
-	le.PutUint64(dst[176:], le.Uint64(base[176:])^(w6>>6&m))
-	le.PutUint64(dst[184:], le.Uint64(base[184:])^(w6>>15&m))
-	w7 := le.Uint64(p[56:])
-	le.PutUint64(dst[192:], le.Uint64(base[192:])^(w6>>24&0xff000000ff|w7<<8&0x10000000100))
-	le.PutUint64(dst[200:], le.Uint64(base[200:])^(w7>>1&m))
-	le.PutUint64(dst[208:], le.Uint64(base[208:])^(w7>>10&m))
-	le.PutUint64(dst[216:], le.Uint64(base[216:])^(w7>>19&m))
-	w8 := le.Uint64(p[64:])
-	le.PutUint64(dst[224:], le.Uint64(base[224:])^(w7>>28&0xf0000000f|w8<<4&0x1f0000001f0))
-	le.PutUint64(dst[232:], le.Uint64(base[232:])^(w8>>5&m))
-	le.PutUint64(dst[240:], le.Uint64(base[240:])^(w8>>14&m))
-	le.PutUint64(dst[248:], le.Uint64(base[248:])^(w8>>23&m))
-}
-
-func xor32x10(dst, base *[256]byte, p *[80]byte) {
-	const m = 0x3ff000003ff
-	le := binary.LittleEndian
-	w0 := le.Uint64(p[0:])
-	le.PutUint64(dst[0:], le.Uint64(base[0:])^(w0>>0&m))
-	le.PutUint64(dst[8:], le.Uint64(base[8:])^(w0>>10&m))
-	le.PutUint64(dst[16:], le.Uint64(base[16:])^(w0>>20&m))
-	w1 := le.Uint64(p[8:])
-	le.PutUint64(dst[24:], le.Uint64(base[24:])^(w0>>30&0x300000003|w1<<2&0x3fc000003fc))
-	le.PutUint64(dst[32:], le.Uint64(base[32:])^(w1>>8&m))
-	le.PutUint64(dst[40:], le.Uint64(base[40:])^(w1>>18&m))
-	w2 := le.Uint64(p[16:])
-	le.PutUint64(dst[48:], le.Uint64(base[48:])^(w1>>28&0xf0000000f|w2<<4&0x3f0000003f0))
-	le.PutUint64(dst[56:], le.Uint64(base[56:])^(w2>>6&m))
-	le.PutUint64(dst[64:], le.Uint64(base[64:])^(w2>>16&m))
-	w3 := le.Uint64(p[24:])
-	le.PutUint64(dst[72:], le.Uint64(base[72:])^(w2>>26&0x3f0000003f|w3<<6&0x3c0000003c0))
-	le.PutUint64(dst[80:], le.Uint64(base[80:])^(w3>>4&m))
-	le.PutUint64(dst[88:], le.Uint64(base[88:])^(w3>>14&m))
-	w4 := le.Uint64(p[32:])
-	le.PutUint64(dst[96:], le.Uint64(base[96:])^(w3>>24&0xff000000ff|w4<<8&0x30000000300))
-	le.PutUint64(dst[104:], le.Uint64(base[104:])^(w4>>2&m))
-	le.PutUint64(dst[112:], le.Uint64(base[112:])^(w4>>12&m))
-	le.PutUint64(dst[120:], le.Uint64(base[120:])^(w4>>22&m))
-	w5 := le.Uint64(p[40:])
-	le.PutUint64(dst[128:], le.Uint64(base[128:])^(w5>>0&m))
-	le.PutUint64(dst[136:], le.Uint64(base[136:])^(w5>>10&m))
-	le.PutUint64(dst[144:], le.Uint64(base[144:])^(w5>>20&m))
-	w6 := le.Uint64(p[48:])
-	le.PutUint64(dst[152:], le.Uint64(base[152:])^(w5>>30&0x300000003|w6<<2&0x3fc000003fc))
-	le.PutUint64(dst[160:], le.Uint64(base[160:])^(w6>>8&m))
-	le.PutUint64(dst[168:], le.Uint64(base[168:])^(w6>>18&m))
-	w7 := le.Uint64(p[56:])
-	le.PutUint64(dst[176:], le.Uint64(base[176:])^(w6>>28&0xf0000000f|w7<<4&0x3f0000003f0))
-	le.PutUint64(dst[184:], le.Uint64(base[184:])^(w7>>6&m))
-	le.PutUint64(dst[192:], le.Uint64(base[192:])^(w7>>16&m))
-	w8 := le.Uint64(p[64:])
-	le.PutUint64(dst[200:], le.Uint64(base[200:])^(w7>>26&0x3f0000003f|w8<<6&0x3c0000003c0))
-	le.PutUint64(dst[208:], le.Uint64(base[208:])^(w8>>4&m))
-	le.PutUint64(dst[216:], le.Uint64(base[216:])^(w8>>14&m))
-	w9 := le.Uint64(p[72:])
-	le.PutUint64(dst[224:], le.Uint64(base[224:])^(w8>>24&0xff000000ff|w9<<8&0x30000000300))
-	le.PutUint64(dst[232:], le.Uint64(base[232:])^(w9>>2&m))
-	le.PutUint64(dst[240:], le.Uint64(base[240:])^(w9>>12&m))
-	le.PutUint64(dst[248:], le.Uint64(base[248:])^(w9>>22&m))
 }

@@ -28,6 +28,18 @@ func diff32(dst, base *[256]byte, p []byte, k uint) bool {
 		diff32x9(dst, base, (*[72]byte)(p))
 	case 10:
 		diff32x10(dst, base, (*[80]byte)(p))
+	case 11:
+		diff32x11(dst, base, (*[88]byte)(p))
+	case 12:
+		diff32x12(dst, base, (*[96]byte)(p))
+	case 13:
+		diff32x13(dst, base, (*[104]byte)(p))
+	case 14:
+		diff32x14(dst, base, (*[112]byte)(p))
+	case 15:
+		diff32x15(dst, base, (*[120]byte)(p))
+	case 16:
+		diff32x16(dst, base, (*[128]byte)(p))
 	default:
 		return false
 	}
@@ -372,99 +384,4 @@ func diff32x8(dst, base *[256]byte, p *[64]byte) {
 	le.PutUint64(dst[232:], le.Uint64(base[232:])-half+(w7>>8&m))
 	le.PutUint64(dst[240:], le.Uint64(base[240:])-half+(w7>>16&m))
 	le.PutUint64(dst[248:], le.Uint64(base[248:])-half+(w7>>24&m))
-}
-
-func diff32x9(dst, base *[256]byte, p *[72]byte) {
-	const m = 0x1ff000001ff
-	const half = 0x10000000100
-	le := binary.LittleEndian
-	w0 := le.Uint64(p[0:])
-	le.PutUint64(dst[0:], le.Uint64(base[0:])-half+(w0>>0&m))
-	le.PutUint64(dst[8:], le.Uint64(base[8:])-half+(w0>>9&m))
-	le.PutUint64(dst[16:], le.Uint64(base[16:])-half+(w0>>18&m))
-	w1 := le.Uint64(p[8:])
-	le.PutUint64(dst[24:], le.Uint64(base[24:])-half+(w0>>27&0x1f0000001f|w1<<5&0x1e0000001e0))
-	le.PutUint64(dst[32:], le.Uint64(base[32:])-half+(w1>>4&m))
-	le.PutUint64(dst[40:], le.Uint64(base[40:])-half+(w1>>13&m))
-	le.PutUint64(dst[48:], le.Uint64(base[48:])-half+(w1>>22&m))
-	w2 := le.Uint64(p[16:])
-	le.PutUint64(dst[56:], le.Uint64(base[56:])-half+(w1>>31&0x100000001|w2<<1&0x1fe000001fe))
-	le.PutUint64(dst[64:], le.Uint64(base[64:])-half+(w2>>8&m))
-	le.PutUint64(dst[72:], le.Uint64(base[72:])-half+(w2>>17&m))
-	w3 := le.Uint64(p[24:])
-	le.PutUint64(dst[80:], le.Uint64(base[80:])-half+(w2>>26&0x3f0000003f|w3<<6&0x1c0000001c0))
-	le.PutUint64(dst[88:], le.Uint64(base[88:])-half+(w3>>3&m))
-	le.PutUint64(dst[96:], le.Uint64(base[96:])-half+(w3>>12&m))
-	le.PutUint64(dst[104:], le.Uint64(base[104:])-half+(w3>>21&m))
-	w4 := le.Uint64(p[32:])
-	le.PutUint64(dst[112:], le.Uint64(base[112:])-half+(w3>>30&0x300000003|w4<<2&0x1fc000001fc))
-	le.PutUint64(dst[120:], le.Uint64(base[120:])-half+(w4>>7&m))
-	le.PutUint64(dst[128:], le.Uint64(base[128:])-half+(w4>>16&m))
-	w5 := le.Uint64(p[40:])
-	le.PutUint64(dst[136:], le.Uint64(base[136:])-half+(w4>>25&0x7f0000007f|w5<<7&0x18000000180))
-	le.PutUint64(dst[144:], le.Uint64(base[144:])-half+(w5>>2&m))
-	le.PutUint64(dst[152:], le.Uint64(base[152:])-half+(w5>>11&m))
-	le.PutUint64(dst[160:], le.Uint64(base[160:])-half+(w5>>20&m))
-	w6 := le.Uint64(p[48:])
-	le.PutUint64(dst[168:], le.Uint64(base[168:])-half+(w5>>29&0x700000007|w6<<3&0x1f8000001f8))
-	le.PutUint64(dst[176:], le.Uint64(base[176:])-half+(w6>>6&m))
-	le.PutUint64(dst[184:], le.Uint64(base[184:])-half+(w6>>15&m))
-	w7 := le.Uint64(p[56:])
-	le.PutUint64(dst[192:], le.Uint64(base[192:])-half+(w6>>24&0xff000000ff|w7<<8&0x10000000100))
-	le.PutUint64(dst[200:], le.Uint64(base[200:])-half+(w7>>1&m))
-	le.PutUint64(dst[208:], le.Uint64(base[208:])-half+(w7>>10&m))
-	le.PutUint64(dst[216:], le.Uint64(base[216:])-half+(w7>>19&m))
-	w8 := le.Uint64(p[64:])
-	le.PutUint64(dst[224:], le.Uint64(base[224:])-half+(w7>>28&0xf0000000f|w8<<4&0x1f0000001f0))
-	le.PutUint64(dst[232:], le.Uint64(base[232:])-half+(w8>>5&m))
-	le.PutUint64(dst[240:], le.Uint64(base[240:])-half+(w8>>14&m))
-	le.PutUint64(dst[248:], le.Uint64(base[248:])-half+(w8>>23&m))
-}
-
-func diff32x10(dst, base *[256]byte, p *[80]byte) {
-	const m = 0x3ff000003ff
-	const half = 0x20000000200
-	le := binary.LittleEndian
-	w0 := le.Uint64(p[0:])
-	le.PutUint64(dst[0:], le.Uint64(base[0:])-half+(w0>>0&m))
-	le.PutUint64(dst[8:], le.Uint64(base[8:])-half+(w0>>10&m))
-	le.PutUint64(dst[16:], le.Uint64(base[16:])-half+(w0>>20&m))
-	w1 := le.Uint64(p[8:])
-	le.PutUint64(dst[24:], le.Uint64(base[24:])-half+(w0>>30&0x300000003|w1<<2&0x3fc000003fc))
-	le.PutUint64(dst[32:], le.Uint64(base[32:])-half+(w1>>8&m))
-	le.PutUint64(dst[40:], le.Uint64(base[40:])-half+(w1>>18&m))
-	w2 := le.Uint64(p[16:])
-	le.PutUint64(dst[48:], le.Uint64(base[48:])-half+(w1>>28&0xf0000000f|w2<<4&0x3f0000003f0))
-	le.PutUint64(dst[56:], le.Uint64(base[56:])-half+(w2>>6&m))
-	le.PutUint64(dst[64:], le.Uint64(base[64:])-half+(w2>>16&m))
-	w3 := le.Uint64(p[24:])
-	le.PutUint64(dst[72:], le.Uint64(base[72:])-half+(w2>>26&0x3f0000003f|w3<<6&0x3c0000003c0))
-	le.PutUint64(dst[80:], le.Uint64(base[80:])-half+(w3>>4&m))
-	le.PutUint64(dst[88:], le.Uint64(base[88:])-half+(w3>>14&m))
-	w4 := le.Uint64(p[32:])
-	le.PutUint64(dst[96:], le.Uint64(base[96:])-half+(w3>>24&0xff000000ff|w4<<8&0x30000000300))
-	le.PutUint64(dst[104:], le.Uint64(base[104:])-half+(w4>>2&m))
-	le.PutUint64(dst[112:], le.Uint64(base[112:])-half+(w4>>12&m))
-	le.PutUint64(dst[120:], le.Uint64(base[120:])-half+(w4>>22&m))
-	w5 := le.Uint64(p[40:])
-	le.PutUint64(dst[128:], le.Uint64(base[128:])-half+(w5>>0&m))
-	le.PutUint64(dst[136:], le.Uint64(base[136:])-half+(w5>>10&m))
-	le.PutUint64(dst[144:], le.Uint64(base[144:])-half+(w5>>20&m))
-	w6 := le.Uint64(p[48:])
-	le.PutUint64(dst[152:], le.Uint64(base[152:])-half+(w5>>30&0x300000003|w6<<2&0x3fc000003fc))
-	le.PutUint64(dst[160:], le.Uint64(base[160:])-half+(w6>>8&m))
-	le.PutUint64(dst[168:], le.Uint64(base[168:])-half+(w6>>18&m))
-	w7 := le.Uint64(p[56:])
-	le.PutUint64(dst[176:], le.Uint64(base[176:])-half+(w6>>28&0xf0000000f|w7<<4&0x3f0000003f0))
-	le.PutUint64(dst[184:], le.Uint64(base[184:])-half+(w7>>6&m))
-	le.PutUint64(dst[192:], le.Uint64(base[192:])-half+(w7>>16&m))
-	w8 := le.Uint64(p[64:])
-	le.PutUint64(dst[200:], le.Uint64(base[200:])-half+(w7>>26&0x3f0000003f|w8<<6&0x3c0000003c0))
-	le.PutUint64(dst[208:], le.Uint64(base[208:])-half+(w8>>4&m))
-	le.PutUint64(dst[216:], le.Uint64(base[216:])-half+(w8>>14&m))
-	w9 := le.Uint64(p[72:])
-	le.PutUint64(dst[224:], le.Uint64(base[224:])-half+(w8>>24&0xff000000ff|w9<<8&0x30000000300))
-	le.PutUint64(dst[232:], le.Uint64(base[232:])-half+(w9>>2&m))
-	le.PutUint64(dst[240:], le.Uint64(base[240:])-half+(w9>>12&m))
-	le.PutUint64(dst[248:], le.Uint64(base[248:])-half+(w9>>22&m))
 }
