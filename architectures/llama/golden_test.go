@@ -159,7 +159,7 @@ func runs(golden tensors, suffix string) []string {
 func cases(tb testing.TB) []string {
 	tb.Helper()
 	paths, err := filepath.Glob(filepath.Join(goldenDir, "*", "golden.safetensors"))
-	if err != nil || len(paths) < 8 {
+	if err != nil || len(paths) < 9 {
 		tb.Fatalf("golden files: %v, %v", paths, err)
 	}
 	var out []string
