@@ -129,6 +129,9 @@ func (s *store) embeddingDigest() (*[sha256.Size]byte, error) {
 	}
 	rows := s.src.fanout.EmbeddingSource
 	width := rows.Width()
+	if !slices.ContainsFunc(s.src.branches, func(b nn.Output) bool { return b.Width == width && b.DType == rows.DType() }) {
+		return nil, nil // no output could equal it
+	}
 	h := sha256.New()
 	h.Write([]byte(rows.DType().String() + tensor.Shape{rows.NumRows(), width}.String()))
 	row := make([]byte, width*rows.DType().Size())
