@@ -125,3 +125,60 @@ func TestRowReturnsWhatWasPacked(t *testing.T) {
 		t.Errorf("shape [%d,%d]", m.Outputs(), m.Inputs())
 	}
 }
+
+func TestProductIsTheNaiveLoop(t *testing.T) { withKernels(t, testProduct) }
+
+// testProduct multiplies operands that lie in larger arrays, as attention does:
+// a head's columns of the values, and panels of keys.
+func testProduct(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		rows, cols, k := rng.IntN(30), rng.IntN(70), rng.IntN(50)
+		lda, ldc := k+rng.IntN(5), cols+rng.IntN(5)
+		p := Product{Rows: rows, Cols: cols, K: k, LDA: lda, LDC: ldc}
+		if rng.IntN(2) == 0 { // row-major: step i is a row
+			p.BStep, p.BPanel = cols+rng.IntN(9), PanelWidth
+		} else { // panels
+			p.BStep = PanelWidth
+			p.BPanel = PanelWidth * (k + rng.IntN(3))
+		}
+		panels := (cols + PanelWidth - 1) / PanelWidth
+		p.A = values(rng, rows*lda+k, 50)
+		p.B = values(rng, panels*p.BPanel+k*p.BStep+PanelWidth, 50)
+		p.C = values(rng, rows*ldc+cols, 0)
+		want := append([]float32(nil), p.C...)
+		for r := range rows {
+			for j := range cols {
+				var s float32
+				for i := range k {
+					s += float32(p.A[r*lda+i] * p.B[j/PanelWidth*p.BPanel+i*p.BStep+j%PanelWidth])
+				}
+				want[r*ldc+j] = canonical(s)
+			}
+		}
+		p.Run()
+		if i := firstDifference(p.C, want); i >= 0 {
+			t.Fatalf("%d rows, %d columns, k %d: value %d is %v, want %v", rows, cols, k, i, p.C[i], want[i])
+		}
+	}
+}
+
+func TestShapesAreChecked(t *testing.T) {
+	m := Pack(make([]float32, 6), 2, 3)
+	for name, f := range map[string]func(){
+		"pack":  func() { Pack(make([]float32, 5), 2, 3) },
+		"x":     func() { m.Mul(make([]float32, 2), make([]float32, 2), 1, Sequential, nil) },
+		"y":     func() { m.Mul(make([]float32, 3), make([]float32, 3), 1, Sequential, nil) },
+		"rows":  func() { m.Mul(nil, nil, -1, Sequential, nil) },
+		"lanes": func() { m.Mul(make([]float32, 4), make([]float32, 3), 2, Lanes8, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			f()
+		})
+	}
+}

@@ -72,6 +72,11 @@ func (m *Matrix) Mul(y, x []float32, rows int, order Order, run Runner) {
 // mulTask computes one rectangle of the grid, a stripe of panels after the other,
 // so that a stripe stays in cache while all blocks of rows pass over it.
 func (m *Matrix) mulTask(y, a []float32, g grid, task int, order Order) {
+	var part *partials
+	if order != Sequential {
+		part = partialsPool.Get().(*partials)
+		defer partialsPool.Put(part)
+	}
 	blocks, panels := g.task(task)
 	for p := panels.lo; p < panels.hi; p += maxTilePanels {
 		wide := min(maxTilePanels, panels.hi-p)
@@ -83,7 +88,7 @@ func (m *Matrix) mulTask(y, a []float32, g grid, task int, order Order) {
 				a: a[lo*m.k : hi*m.k], aStep: hi - lo,
 				bStep: PanelWidth, bPanel: PanelWidth * m.k,
 			}
-			t.strip(wide, min(wide*PanelWidth, m.n-j), m.panels[j*m.k:], y[lo*m.n+j:], m.n, order)
+			t.strip(wide, min(wide*PanelWidth, m.n-j), m.panels[j*m.k:], y[lo*m.n+j:], m.n, order, part)
 		}
 	}
 }

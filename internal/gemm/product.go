@@ -49,30 +49,30 @@ func (p *Product) Run() {
 			interleave(t.a, p.A[lo*p.LDA:], t.rows, p.K, p.LDA)
 		}
 		panels := (p.Cols + PanelWidth - 1) / PanelWidth
-		t.strip(panels, p.Cols, p.B, p.C[lo*p.LDC:], p.LDC, Sequential)
+		t.strip(panels, p.Cols, p.B, p.C[lo*p.LDC:], p.LDC, Sequential, nil)
 	}
 }
 
 // strip computes a block of rows against panels of b, with cols ≤ panels·16
 // columns written to c.
-func (t *tile) strip(panels, cols int, b, c []float32, ldc int, order Order) {
+func (t *tile) strip(panels, cols int, b, c []float32, ldc int, order Order, part *partials) {
 	var edge [maxTileRows * maxTilePanels * PanelWidth]float32
 	for p := 0; p < panels; p += t.panels {
 		t.panels = active.panels[t.rows]
-		for t.panels > panels-p {
+		for t.panels > panels-p || t.panels > 2 && order == Lanes8 { // lanes pass over the panels again and again
 			t.panels /= 2
 		}
 		t.b = b[p*t.bPanel:]
 		first := p * PanelWidth
 		if left := cols - first; left < t.panels*PanelWidth { // would write past the row
 			t.c, t.ldc = edge[:], maxTilePanels*PanelWidth
-			t.compute(order)
+			t.compute(order, part)
 			for r := range t.rows {
 				copy(c[r*ldc+first:][:left], edge[r*t.ldc:])
 			}
 			continue
 		}
 		t.c, t.ldc = c[first:], ldc
-		t.compute(order)
+		t.compute(order, part)
 	}
 }

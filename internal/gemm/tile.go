@@ -1,6 +1,9 @@
 package gemm
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 const (
 	maxTileRows   = 12
@@ -22,50 +25,64 @@ type tile struct {
 	ldc int
 }
 
-// compute fills the tile in the given order of summation.
-func (t *tile) compute(order Order) {
+// partials is room for the partial sums of one tile.
+type partials [8][maxTileRows * maxTilePanels * PanelWidth]float32
+
+var partialsPool = sync.Pool{New: func() any { return new(partials) }}
+
+// compute fills the tile in the given order of summation. All orders but
+// [Sequential] need room for partial sums.
+func (t *tile) compute(order Order, part *partials) {
 	switch order {
 	case Sequential:
 		active.run(t)
 	case Chunks4:
 		size := (t.k + 3) / 4
-		t.parts(4, func(part int, p *tile) {
-			lo := min(t.k, part*size)
+		for i := range 4 {
+			lo := min(t.k, i*size)
+			p := *t
 			p.k = min(t.k, lo+size) - lo
-			p.a, p.b = t.a[lo*t.aStep:], t.b[lo*t.bStep:]
-		}, func(v *[8]float32) float32 { return ((v[0] + v[1]) + v[2]) + v[3] })
+			p.a, p.b = t.a[lo*t.aStep:], t.b[min(len(t.b), lo*t.bStep):]
+			p.into(part, i)
+		}
+		t.combine(part, func(y []float32, p [8][]float32) {
+			for j := range y {
+				y[j] = canonical(((p[0][j] + p[1][j]) + p[2][j]) + p[3][j])
+			}
+		})
 	case Lanes8:
-		t.parts(8, func(part int, p *tile) {
-			p.k = (t.k - part + 7) / 8
+		for i := range 8 {
+			p := *t
+			p.k = (t.k - i + 7) / 8
 			if p.k > 0 {
-				p.a, p.b = t.a[part*t.aStep:], t.b[part*t.bStep:]
+				p.a, p.b = t.a[i*t.aStep:], t.b[i*t.bStep:]
 			}
 			p.aStep, p.bStep = t.aStep*8, t.bStep*8
-		}, func(v *[8]float32) float32 {
-			return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]))
+			p.into(part, i)
+		}
+		t.combine(part, func(y []float32, p [8][]float32) {
+			for j := range y {
+				y[j] = canonical(((p[0][j] + p[1][j]) + (p[2][j] + p[3][j])) + ((p[4][j] + p[5][j]) + (p[6][j] + p[7][j])))
+			}
 		})
 	}
 }
 
-// parts computes partial sums and combines them.
-func (t *tile) parts(n int, set func(part int, p *tile), combine func(*[8]float32) float32) {
-	const ldc = maxTilePanels * PanelWidth
-	var partial [8][maxTileRows * ldc]float32
-	for i := range n {
-		p := *t
-		p.c, p.ldc = partial[i][:], ldc
-		set(i, &p)
-		active.run(&p)
-	}
+// into computes the tile as partial sum i.
+func (t *tile) into(part *partials, i int) {
+	t.c, t.ldc = part[i][:], t.panels*PanelWidth
+	active.run(t)
+}
+
+// combine writes what sum makes of each row's partial sums.
+func (t *tile) combine(part *partials, sum func(y []float32, p [8][]float32)) {
+	width := t.panels * PanelWidth
 	for r := range t.rows {
-		row := t.c[r*t.ldc : r*t.ldc+t.panels*PanelWidth]
-		for j := range row {
-			var v [8]float32
-			for i := range n {
-				v[i] = partial[i][r*ldc+j]
-			}
-			row[j] = canonical(combine(&v))
+		var p [8][]float32
+		for i := range p {
+			p[i] = part[i][r*width : (r+1)*width]
 		}
+		sum(t.c[r*t.ldc:][:width], p)
 	}
 }
 
@@ -91,7 +108,7 @@ func (t *tile) twin() {
 func twin2x4(t *tile, r int, b, c []float32) {
 	var s00, s01, s02, s03, s10, s11, s12, s13 float32
 	for k, i, j := 0, r, 0; k < t.k; k, i, j = k+1, i+t.aStep, j+t.bStep {
-		w := b[j : j+4 : j+4]
+		w := (*[4]float32)(b[j:])
 		x, y := t.a[i], t.a[i+1]
 		s00 += float32(x * w[0])
 		s01 += float32(x * w[1])
@@ -110,7 +127,7 @@ func twin2x4(t *tile, r int, b, c []float32) {
 func twin1x4(t *tile, r int, b, c []float32) {
 	var s0, s1, s2, s3 float32
 	for k, i, j := 0, r, 0; k < t.k; k, i, j = k+1, i+t.aStep, j+t.bStep {
-		w := b[j : j+4 : j+4]
+		w := (*[4]float32)(b[j:])
 		x := t.a[i]
 		s0 += float32(x * w[0])
 		s1 += float32(x * w[1])
