@@ -83,7 +83,7 @@ func train(d tensor.DType, shape tensor.Shape, raw []byte, opts Options) (*Model
 		return nil, err
 	}
 	for _, i := range t.Sample() {
-		if err := t.Add(i, t.model.chunkOf(raw, i)); err != nil {
+		if err := t.add(i, t.model.chunkOf(raw, i)); err != nil {
 			return nil, err
 		}
 	}

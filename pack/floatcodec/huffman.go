@@ -144,15 +144,20 @@ func (c *codeLens) encodeTable() (t encodeTable) {
 // canonical assigns codes in order of length, then symbol, and reverses their
 // bits, since streams are read lowest bit first.
 func (c *codeLens) canonical() (codes [256]uint16) {
-	code := uint16(0)
-	for l := uint8(1); l <= maxCodeLen; l++ {
-		for s, n := range c {
-			if n == l {
-				codes[s] = bits.Reverse16(code) >> (16 - l)
-				code++
-			}
+	var next [maxCodeLen + 2]uint16 // counts, then the next code of each length
+	for _, l := range c {
+		if l != absent && l > 0 {
+			next[l+1]++
 		}
-		code <<= 1
+	}
+	for l := 1; l <= maxCodeLen; l++ {
+		next[l] = (next[l] + next[l-1]) << 1
+	}
+	for s, l := range c {
+		if l != absent && l > 0 {
+			codes[s] = bits.Reverse16(next[l]) >> (16 - l)
+			next[l]++
+		}
 	}
 	return codes
 }
@@ -180,18 +185,18 @@ func (c *codeLens) decodeTable(t *decodeTable) {
 		}
 	}
 	for i := range t.multi {
-		var e, used, n uint32
-		for n < 3 {
-			x := single[i>>used]
-			l := uint32(x >> 8)
-			if used+l > maxCodeLen {
-				break
-			}
-			e |= uint32(x&0xff) << (8 * n)
-			used += l
-			n++
-		}
-		t.multi[i] = e | used<<24 | n<<30
+		// Whether two or three codes fit is unpredictable, so the choice is made
+		// with masks: -1 where they fit. Symbols that do not fit stay in the
+		// entry, uncounted.
+		a := uint32(single[i])
+		ab := a >> 8
+		b := uint32(single[i>>(ab&15)])
+		abc := ab + b>>8
+		c := uint32(single[i>>(abc&31)])
+		two := uint32(int32(abc-maxCodeLen-1) >> 31)
+		three := uint32(int32(abc+c>>8-maxCodeLen-1) >> 31)
+		used := ab + b>>8&two + c>>8&three
+		t.multi[i] = a&0xff | b&0xff<<8 | c&0xff<<16 | used<<24 | (1-two-three)<<30
 	}
 }
 

@@ -178,9 +178,18 @@ func encodeBlock(dst []byte, pos int, acc uint64, nbits uint, t *encodeTable, sy
 	return pos, acc, nbits
 }
 
-// symBuffer takes a block of symbols and the overrun of a decoder that stores
-// four bytes at a time.
-type symBuffer [blockLen + 16]byte
+// A decoder looks codes up lookups at a time, up to maxRun symbols, and takes no
+// notice of the end of a block until it has passed it. What it decodes beyond, it
+// then gives back.
+const (
+	lookups = 5
+	maxRun  = 3 * lookups
+)
+
+// symBuffer takes a block of symbols and what a decoder writes beyond: maxRun-1
+// symbols, or maxRun more for a stream that waits for others, and the rest of the
+// last four bytes stored.
+type symBuffer [blockLen + 32]byte
 
 // segmentReader is the state of one bit stream of a chunk.
 type segmentReader struct {
@@ -191,9 +200,9 @@ type segmentReader struct {
 	end   int    // after the last block
 }
 
-// maxBlockBytes bounds what decoding one block may read: its codes, and a
-// word past the last.
-const maxBlockBytes = blockLen*maxCodeLen/8 + 8
+// maxBlockBytes bounds what decoding one block may read: seven bits before it,
+// its codes, those of a run beyond it, and a word.
+const maxBlockBytes = ((blockLen+maxRun)*maxCodeLen+7)/8 + 8
 
 // huffReader decodes what huffCoder.append wrote.
 type huffReader struct {
@@ -296,7 +305,7 @@ func (h *huffReader) four(emit func(first int, sym []byte)) bool {
 	for s := range segments {
 		r := &h.seg[s]
 		pos, done := int(st.pos[s]+st.sum[s]&63), int(st.sum[s]>>6)
-		r.advance(decodeTail(&h.sym[s], st.in[s], pos, st.table[s], done, blockLen))
+		r.advance(giveBack(&h.sym[s], pos, st.table[s], done, blockLen))
 		emit((r.block-1)*blockLen, h.sym[s][:blockLen])
 	}
 	return true
@@ -363,9 +372,9 @@ func (r *segmentReader) finish() error {
 
 // The decoders below read words through pointers, because bounds checks in the
 // innermost loop cost a quarter of the speed. What keeps them in bounds: a code
-// has at most maxCodeLen bits, so n ≤ blockLen symbols end within maxBlockBytes of
-// in, where the last load starts at most eight bytes before; a lookup yields at
-// most three symbols and stores four bytes, which symBuffer's slack takes.
+// has at most maxCodeLen bits, and a decoder starts a run only while it has fewer
+// than n ≤ blockLen symbols, so it stays within maxBlockBytes of in; a lookup
+// yields at most three symbols and stores four bytes, which symBuffer's slack takes.
 
 func load64(p *byte, bit int) uint64 {
 	return *(*uint64)(unsafe.Add(unsafe.Pointer(p), bit>>3)) >> (bit & 7)
@@ -378,10 +387,10 @@ func store32(p *symBuffer, at int, v uint32) {
 // decodeTail decodes symbols o to n of a block from bit pos of in and returns the
 // position after the last.
 func decodeTail(out *symBuffer, in *byte, pos int, t *decodeTable, o, n int) int {
-	for o+15 <= n {
+	for o < n {
 		w := load64(in, pos)
 		var sum uint32
-		for range 5 {
+		for range lookups {
 			e := t.multi[w&(1<<maxCodeLen-1)]
 			store32(out, o, e)
 			w >>= e >> 24 & 63
@@ -390,16 +399,13 @@ func decodeTail(out *symBuffer, in *byte, pos int, t *decodeTable, o, n int) int
 		}
 		pos += int(sum & 63)
 	}
-	for o+3 <= n {
-		e := t.multi[load64(in, pos)&(1<<maxCodeLen-1)]
-		store32(out, o, e)
-		pos += int(e >> 24 & 63)
-		o += int(e >> 30)
-	}
-	for ; o < n; o++ {
-		s := byte(t.multi[load64(in, pos)&(1<<maxCodeLen-1)])
-		out[o] = s
-		pos += int(t.lens[s])
+	return giveBack(out, pos, t, o, n)
+}
+
+// giveBack returns the position after n symbols, where o ≥ n were decoded.
+func giveBack(out *symBuffer, pos int, t *decodeTable, o, n int) int {
+	for _, s := range out[n:o] {
+		pos -= int(t.lens[s])
 	}
 	return pos
 }
@@ -408,7 +414,7 @@ func decodeTail(out *symBuffer, in *byte, pos int, t *decodeTable, o, n int) int
 // of one fill the time in which those of the other wait.
 func decodeTwo(outA, outB *symBuffer, inA, inB *byte, posA, posB int, ta, tb *decodeTable) (int, int) {
 	oa, ob := 0, 0
-	for oa <= blockLen-15 && ob <= blockLen-15 {
+	for oa < blockLen && ob < blockLen {
 		wa, wb := load64(inA, posA), load64(inB, posB)
 		// Five codes have at most 55 bits, so the sum of the lengths stays
 		// below the counts, which the entries hold from bit 30.

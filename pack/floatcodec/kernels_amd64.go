@@ -18,9 +18,8 @@ type fourStreams struct {
 	out   *[segments]symBuffer
 }
 
-// decodeFour decodes most of a full block from each of four streams. It stops
-// before any could pass blockLen; the low six bits of a sum are then bits to add
-// to its pos.
+// decodeFour decodes a full block from each of four streams, and up to
+// maxRun-1 symbols beyond. The low six bits of a sum are bits to add to its pos.
 //
 //go:noescape
 func decodeFour(s *fourStreams)

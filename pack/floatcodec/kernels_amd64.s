@@ -15,11 +15,13 @@
 	SHRXQ AX, w, w        \
 	ADDQ AX, sum
 
-// Adds the bits used to pos and loads the word that holds the next bits.
-#define REFILL(w, sum, in, pos) \
+// Adds the bits used to pos, keeps the count of symbols, and loads the word that
+// holds the next bits.
+#define REFILL(w, sum, in, pos, kept) \
 	MOVQ sum, CX     \
 	ANDQ $63, CX     \
 	ANDQ $-64, sum   \
+	MOVQ sum, kept(AX) \
 	ADDQ pos(AX), CX \
 	MOVQ CX, pos(AX) \
 	MOVQ CX, w       \
@@ -31,9 +33,9 @@
 
 #define ROUND \
 	LOOKUP(R8, R12, SI, 0)   \
-	LOOKUP(R9, R13, DI, 272) \
-	LOOKUP(R10, R14, BX, 544) \
-	LOOKUP(R11, R15, BP, 816)
+	LOOKUP(R9, R13, DI, 288) \
+	LOOKUP(R10, R14, BX, 576) \
+	LOOKUP(R11, R15, BP, 864)
 
 // func decodeFour(s *fourStreams)
 TEXT ·decodeFour(SB), NOSPLIT, $8-8
@@ -50,32 +52,39 @@ TEXT ·decodeFour(SB), NOSPLIT, $8-8
 
 loop:
 	MOVQ s+0(FP), AX
-	REFILL(R8, R12, 0, 32)
-	REFILL(R9, R13, 8, 40)
-	REFILL(R10, R14, 16, 48)
-	REFILL(R11, R15, 24, 56)
+	REFILL(R8, R12, 0, 32, 96)
+	REFILL(R9, R13, 8, 40, 104)
+	REFILL(R10, R14, 16, 48, 112)
+	REFILL(R11, R15, 24, 56, 120)
 	ROUND
 	ROUND
 	ROUND
 	ROUND
 	ROUND
 
-	// Go on while fifteen more symbols fit each block: below 242 of 256.
-	CMPQ R12, $15488
-	JAE  done
-	CMPQ R13, $15488
-	JAE  done
-	CMPQ R14, $15488
-	JAE  done
-	CMPQ R15, $15488
-	JB   loop
-
-done:
-	MOVQ s+0(FP), AX
-	MOVQ R12, 96(AX)
-	MOVQ R13, 104(AX)
-	MOVQ R14, 112(AX)
-	MOVQ R15, 120(AX)
+	// A stream that had its 256 symbols before stays where it was.
+	MOVQ    s+0(FP), AX
+	MOVQ    $16384, CX
+	CMPQ    96(AX), CX
+	CMOVQCC 96(AX), R12
+	CMPQ    104(AX), CX
+	CMOVQCC 104(AX), R13
+	CMPQ    112(AX), CX
+	CMOVQCC 112(AX), R14
+	CMPQ    120(AX), CX
+	CMOVQCC 120(AX), R15
+	CMPQ    R12, CX
+	JB      loop
+	CMPQ    R13, CX
+	JB      loop
+	CMPQ    R14, CX
+	JB      loop
+	CMPQ    R15, CX
+	JB      loop
+	MOVQ    R12, 96(AX)
+	MOVQ    R13, 104(AX)
+	MOVQ    R14, 112(AX)
+	MOVQ    R15, 120(AX)
 	RET
 
 DATA shifts0<>+0(SB)/8, $0

@@ -1,6 +1,7 @@
 package floatcodec
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math/bits"
@@ -21,7 +22,6 @@ type Trainer struct {
 	model  *Model // size and chunking only
 	sample []int
 	added  int
-	raw    []byte // sampled blocks, one after the other
 	blocks []sampleBlock
 	scales []*scaleSums // of rows and columns, for candidates of what a row is
 }
@@ -30,6 +30,7 @@ type Trainer struct {
 type sampleBlock struct {
 	first int64 // index of the first element in the tensor
 	n     int   // elements
+	raw   []byte
 }
 
 // NewTrainer prepares the training for a tensor of size bytes. The shape guides
@@ -85,6 +86,19 @@ func (t *Trainer) ChunkRange(i int) (offset int64, size int) {
 // Add feeds the bytes of the next chunk of the sample. It keeps copies of what it
 // needs. A chunk that is not next, or has the wrong size, is an error.
 func (t *Trainer) Add(chunk int, raw []byte) error {
+	had := len(t.blocks)
+	if err := t.add(chunk, raw); err != nil {
+		return err
+	}
+	for i := range t.blocks[had:] {
+		b := &t.blocks[had+i]
+		b.raw = bytes.Clone(b.raw)
+	}
+	return nil
+}
+
+// add is Add for bytes that stay as they are until the model is made.
+func (t *Trainer) add(chunk int, raw []byte) error {
 	if t.added >= len(t.sample) || t.sample[t.added] != chunk || len(raw) != t.model.ChunkSize(chunk) {
 		return fmt.Errorf("floatcodec: chunk %d with %d bytes is not the next of the sample", chunk, len(raw))
 	}
@@ -101,8 +115,7 @@ func (t *Trainer) Add(chunk int, raw []byte) error {
 	for j := range take {
 		b := j * blocks / take
 		lo, hi := b*blockLen, min(n, (b+1)*blockLen)
-		t.raw = append(t.raw, raw[lo*w:hi*w]...)
-		t.blocks = append(t.blocks, sampleBlock{int64(chunk)<<chunkLog + int64(lo), hi - lo})
+		t.blocks = append(t.blocks, sampleBlock{int64(chunk)<<chunkLog + int64(lo), hi - lo, raw[lo*w : hi*w]})
 	}
 	return nil
 }
@@ -116,7 +129,10 @@ func (t *Trainer) Model() (*Model, error) {
 	m := *t.model
 	m.layout, m.base = t.chooseLayout()
 	split := newSplitter(m.layout, m.base)
-	n := len(t.raw) / m.layout.width
+	n := 0
+	for _, b := range t.blocks {
+		n += b.n
+	}
 	sym := make([]byte, n)
 	low := make([][]byte, m.layout.lowStreams())
 	for j := range low {
@@ -128,7 +144,7 @@ func (t *Trainer) Model() (*Model, error) {
 		for j := range low {
 			part[j] = low[j][at : at+b.n]
 		}
-		split.split(t.raw[at*m.layout.width:], b.n, sym[at:at+b.n], part)
+		split.split(b.raw, b.n, sym[at:at+b.n], part)
 		at += b.n
 	}
 	total := m.size / int64(m.layout.width)
@@ -156,11 +172,12 @@ func (t *Trainer) chooseLayout() (layout, int) {
 	hist := make([]int, 1<<l.sym)
 	split := newSplitter(l, 0)
 	total := 0
-	step := l.width * 4
-	for at := 0; at+l.width <= len(t.raw); at += step {
-		y, _ := split.element(t.raw[at:])
-		hist[y]++
-		total++
+	for _, b := range t.blocks {
+		for i := 0; i < b.n; i += 8 {
+			y, _ := split.element(b.raw[i*l.width:])
+			hist[y]++
+			total++
+		}
 	}
 	in := 0
 	for _, c := range hist[:256] {
@@ -182,6 +199,9 @@ func (t *Trainer) chooseLayout() (layout, int) {
 // trainLow returns a Huffman table for a stream of width-bit values, or nil if
 // packing them is about as good.
 func trainLow(b []byte, width int, total int64) *coder {
+	if len(b) > 1<<16 { // enough to know a distribution without structure
+		b = b[:1<<16]
+	}
 	var counts [256]uint32
 	for _, v := range b {
 		counts[v]++
@@ -283,9 +303,12 @@ func (t *Trainer) trainSymbols(m *Model, sym []byte, total int64) *coder {
 	bestCost := uint64(total) * 8 * costUnit
 	for _, tables := range tableChoices(t.opts.Level, total) {
 		if tables > 1 && tables*4 > len(stats) {
-			break
+			continue
 		}
 		counts := cluster(stats, tables)
+		if tables == 1 && best != nil && entropyCost(&counts[0], total) > bestCost {
+			break // no code can be better
+		}
 		coders := []*coder{newHuffman(counts, m.layout.stride())}
 		if t.opts.Level != Fast {
 			coders = append(coders, newRANS(counts, m.layout.stride(), precision(total)))
@@ -302,6 +325,16 @@ func (t *Trainer) trainSymbols(m *Model, sym []byte, total int64) *coder {
 	return best
 }
 
+// entropyCost returns what total symbols take at least with one table.
+func entropyCost(counts *[256]uint32, total int64) uint64 {
+	sum, n := uint64(0), uint64(0)
+	for s, c := range shannonCosts(counts) {
+		sum += uint64(c) * uint64(counts[s])
+		n += uint64(counts[s])
+	}
+	return scale(sum, uint64(total), n)
+}
+
 // precision of stored rANS weights for a tensor of so many elements.
 func precision(total int64) int {
 	if total < 1<<20 {
@@ -310,20 +343,20 @@ func precision(total int64) int {
 	return fineBits
 }
 
-// tableChoices lists how many tables to try.
+// tableChoices lists how many tables to try; 1 comes last.
 func tableChoices(level Level, total int64) []int {
 	if level != Fast {
-		return []int{1, 2, 4, 8}
+		return []int{8, 4, 2, 1}
 	}
 	switch {
 	case total < 8<<10:
 		return []int{1}
 	case total < 32<<10:
-		return []int{1, 2}
+		return []int{2, 1}
 	case total < 128<<10:
-		return []int{1, 4}
+		return []int{4, 1}
 	}
-	return []int{1, 8}
+	return []int{8, 1}
 }
 
 func newBlockStats(sym []byte) blockStats {
