@@ -12,8 +12,11 @@ import (
 	"github.com/hfcompress/compress/validation"
 )
 
-// wholeRows is the largest domain that is also called in one piece.
-const wholeRows = 1 << 16
+// wholeRows and wholeBytes bound the domains that are also called in one piece.
+const (
+	wholeRows  = 1 << 16
+	wholeBytes = 64 << 20
+)
 
 // publishedRows bounds the published boundaries that are called although no
 // profile ends there.
@@ -27,7 +30,7 @@ const zeroFloor = 1e-30
 // compares all outputs. Blocks take flat ids, so a layout is a row count and an
 // order:
 //
-//	whole        all tokens in one call (up to 65,536)
+//	whole        all tokens in one call (up to 65,536, and about 64 MiB)
 //	chunks       runs of ValidationChunk tokens, in order
 //	reversed     the same backwards
 //	repeated     every run twice in one call
@@ -144,7 +147,7 @@ func (c *comparer) plan(sizes []int) {
 	forward := func(i int) int { return i }
 	backward := func(i int) int { return v - 1 - i }
 	permuted := stride(v)
-	if v <= wholeRows {
+	if v <= wholeRows && v*c.source.rowCost <= wholeBytes {
 		c.add("whole", 1, func(int) []int { return run(0, v, forward) })
 	}
 	c.add("chunks", chunks, func(k int) []int { return run(k*chunk, chunk, forward) })

@@ -9,28 +9,31 @@ import (
 	"github.com/hfcompress/compress/tensor"
 )
 
-// sessionBytes bounds the results that one session holds, since a session keeps
-// them until it is closed. Intermediate results come on top, a few times as much.
-const sessionBytes = 8 << 20
+// sessionBytes bounds what the calls of one session leave behind, since a
+// session keeps its results until it is closed.
+const sessionBytes = 16 << 20
 
 // evaluator calls a block and brings the rows to the host. Calls that fit share
 // a session; each is still a call of its own, with its own row count.
 type evaluator struct {
-	ctx      context.Context
-	dev      nn.Device
-	block    nn.TokenBlock
-	outputs  []nn.Output
-	rowBytes int
-	session  nn.Session
-	held     int
-	calls    int
-	rows     int64
+	ctx     context.Context
+	dev     nn.Device
+	block   nn.TokenBlock
+	outputs []nn.Output
+	rowCost int // bytes that a row leaves in a session, roughly
+	session nn.Session
+	held    int
+	calls   int
+	rows    int64
 }
 
 func newEvaluator(ctx context.Context, dev nn.Device, block nn.TokenBlock) *evaluator {
 	e := &evaluator{ctx: ctx, dev: dev, block: block, outputs: block.Outputs()}
 	for _, o := range e.outputs {
-		e.rowBytes += o.Width * o.DType.Size()
+		e.rowCost += o.Width * o.DType.Size()
+	}
+	if f, ok := block.(*nn.Fanout); ok {
+		e.rowCost += 4 * f.Embedding.Width() * (1 + len(f.Prefix))
 	}
 	return e
 }
@@ -63,7 +66,7 @@ func (e *evaluator) call(ids []int) ([]*tensor.Tensor, error) {
 			return nil, fmt.Errorf("%w: output %q is %v, expected %v%v", ErrBlock, e.outputs[i].Name, out[i], e.outputs[i].DType, want)
 		}
 	}
-	if e.held += max(1, len(ids)) * e.rowBytes; e.held >= sessionBytes {
+	if e.held += max(1, len(ids)) * e.rowCost; e.held >= sessionBytes {
 		return out, e.close()
 	}
 	return out, nil
