@@ -181,6 +181,19 @@ func TestUnrelatedTableIsFull(t *testing.T) {
 	}
 }
 
+// A coding as large as the table itself is not used: low8 and low16 would both
+// take 8 bytes here.
+func TestTieGoesToFull(t *testing.T) {
+	tables := []*tensor.Tensor{words(t, []uint32{1, 2}, 1, 2), words(t, []uint32{1 << 31, 2}, 1, 2)}
+	set, err := xortable.Encode(tables, xortable.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := set.Report().Routes[1]; r.Mode != xortable.Full || r.Considered[xortable.Low8] != 8 || r.Considered[xortable.Low16] != 8 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // XT-5: more columns than 16 bits can count.
 func TestWideTable(t *testing.T) {
 	const width = 1<<16 + 1

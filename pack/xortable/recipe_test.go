@@ -151,6 +151,69 @@ func TestOpenRefusesDamagedPackedRows(t *testing.T) {
 	}
 }
 
+// TestPackedRowRules opens rows written by hand: one row of 70 columns, so two
+// groups, against a base of zeros but for column 1.
+func TestPackedRowRules(t *testing.T) {
+	entries := func(pairs ...byte) []byte { return append([]byte{0, 0}, pairs...) }
+	word := func(heads [2]byte, words ...uint64) []byte {
+		row := heads[:]
+		for _, w := range words {
+			row = binary.LittleEndian.AppendUint64(row, w)
+		}
+		return row
+	}
+	for _, c := range []struct {
+		name string
+		row  []byte
+		want string // empty: opens
+	}{
+		{"one entry", entries(1, 1), ""},
+		{"last column", entries(70, 1), ""},
+		{"four bytes of one column", entries(1, 1, 0, 0, 0, 0, 0, 0x80), ""},
+		{"bridge", entries(10, 0, 20, 5), ""},
+		{"difference down to zero", word([2]byte{0x83, 0}, 0x4<<0|0x3<<32, 0x4924_9249<<32, 0x2492_4924), "range"},
+		{"heads only", entries()[:1], "group heads alone"},
+		{"odd entries", entries(1), "not whole pairs"},
+		{"column 70", entries(71, 1), "column 70 of 70"},
+		{"column 74", entries(70, 1, 5, 1), "column 74 of 70"},
+		{"starts by continuing", entries(0, 1), "continues none"},
+		{"ends without a value", entries(1, 1, 2, 0), "is empty"},
+		{"continues without a value", entries(1, 1, 0, 0), "is empty"},
+		{"five bytes of one column", entries(1, 1, 0, 0, 0, 0, 0, 0, 0, 1), "wider than 32 bits"},
+		{"value across the top", append(word([2]byte{30, 0}, make([]uint64, 30)...), 1, 4), "wider than 32 bits"},
+		{"value up to the top", append(word([2]byte{30, 0}, make([]uint64, 30)...), 1, 3), ""},
+		{"words are missing", word([2]byte{2, 0}, 1), "its codes need 16"},
+		{"bits beyond the last code", word([2]byte{0, 5}, 1<<15), "unused bits"},
+		{"last bit of the last code", word([2]byte{0, 5}, 1<<14), ""},
+		{"last bit of the other lane", word([2]byte{0, 5}, 1<<46), ""},
+		{"beyond it in the other lane", word([2]byte{0, 5}, 1<<47), "unused bits"},
+	} {
+		base := make([]uint32, 70)
+		base[1] = 9
+		codes, err := tensor.FromBytes(tensor.U8, tensor.Shape{len(c.row)}, c.row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offsets := binary.LittleEndian.AppendUint32(make([]byte, 4), uint32(len(c.row)))
+		ends, err := tensor.FromBytes(tensor.U32, tensor.Shape{2}, offsets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recipe := xortable.Recipe{
+			Kind: xortable.RecipeKind, Version: xortable.RecipeVersion, DType: tensor.F32, Shape: tensor.Shape{1, 70},
+			Routes: []xortable.RouteRecipe{{Mode: xortable.Same}, {Mode: xortable.Packed, Tensors: map[string]xortable.TensorRecipe{
+				"codes": {DType: tensor.U8, Shape: codes.Shape()}, "offsets": {DType: tensor.U32, Shape: ends.Shape()},
+			}}},
+		}
+		_, err = xortable.Open(recipe, getter([]xortable.Named{
+			{Name: "base", Tensor: words(t, base, 1, 70)}, {Name: "routes.1.codes", Tensor: codes}, {Name: "routes.1.offsets", Tensor: ends},
+		}))
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, xortable.ErrRecipe) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
 // TestEveryFlippedBitIsNoticed changes each bit of the storage in turn: opening
 // must fail or the decoded tables must differ. No bit is without meaning.
 func TestEveryFlippedBitIsNoticed(t *testing.T) {
