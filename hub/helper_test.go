@@ -187,10 +187,6 @@ func (r *recorder) kinds(k hub.EventKind) []hub.Event {
 }
 
 func onCDN(r hubtest.Request) bool { return r.Origin == "cdn" }
-func onAPI(r hubtest.Request) bool {
-	return r.Origin == "hub" && strings.HasPrefix(r.Path, "/api/") && !strings.HasPrefix(r.Path, "/api/resolve-cache/")
-}
-
 func copyBody(w io.Writer, r io.Reader) (int64, error) { return io.Copy(w, r) }
 
 func wantErr(t testing.TB, err, kind error, words ...string) {

@@ -34,8 +34,8 @@ func match(p, s string) bool {
 			return true
 		}
 		if s != "" && p != "" {
-			r, n := utf8.DecodeRuneInString(s)
-			if rest, ok := matchOne(p, r); ok {
+			_, n := utf8.DecodeRuneInString(s)
+			if rest, ok := matchOne(p, s[:n]); ok {
 				p, s = rest, s[n:]
 				continue
 			}
@@ -50,18 +50,19 @@ func match(p, s string) bool {
 }
 
 // matchOne matches the first element of a pattern (not '*') with one
-// character and returns the rest of the pattern.
-func matchOne(p string, r rune) (rest string, ok bool) {
+// character, or one byte that is no UTF-8, and returns the rest of the pattern.
+func matchOne(p, char string) (rest string, ok bool) {
 	switch p[0] {
 	case '?':
 		return p[1:], true
 	case '[':
 		if set, rest, closed := cutSet(p); closed {
+			r, _ := utf8.DecodeRuneInString(char)
 			return rest, inSet(set, r)
 		}
 	}
-	pr, n := utf8.DecodeRuneInString(p)
-	return p[n:], pr == r
+	_, n := utf8.DecodeRuneInString(p)
+	return p[n:], p[:n] == char
 }
 
 // cutSet splits "[set]rest". A ']' directly after '[' or "[!" is a member.
