@@ -402,10 +402,11 @@ func (g geometry) checkRow(base, row []byte, width int) (rowFacts, error) {
 		default:
 			shift += 8
 		}
-		if value == 0 && len(rest) == 2 {
-			return facts, fmt.Errorf("the last exception, in column %d, is empty", column)
+		// An empty entry only bridges a gap or comes below a byte that is not empty.
+		if value == 0 && (len(rest) == 2 || rest[2] != 0 && gap != 255) {
+			return facts, fmt.Errorf("the exception in column %d has an empty entry without need", column)
 		}
-		if shift >= g.bits && value != 0 || value != 0 && uint(bits.Len64(value))+shift > g.bits {
+		if uint(bits.Len64(value))+shift > g.bits && value != 0 {
 			return facts, fmt.Errorf("exception in column %d is wider than %d bits", column, g.bits)
 		}
 	}
