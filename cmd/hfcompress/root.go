@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -154,7 +155,7 @@ func (a *app) options(f *compressFlags) (compress.Options, error) {
 			return o, err
 		}
 		if o.Profiles, err = finitepass.ParseProfiles(text); err != nil {
-			return o, err
+			return o, fmt.Errorf("%s: %w", f.profiles, err)
 		}
 		o.ProfileMode = finitepass.ProfilesExplicit
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"sync"
 
 	"github.com/hfcompress/compress/tensor"
@@ -21,6 +22,7 @@ func Encode(dst []byte, d tensor.DType, shape tensor.Shape, raw []byte, opts Opt
 		return dst, err
 	}
 	start := len(dst)
+	dst = slices.Grow(dst, len(raw)+len(raw)/64+maxChunkSlack)
 	dst = m.appendBlob(dst, raw, opts)
 	// Tables may cost more than they save, in small tensors above all.
 	plain := (&Model{layout: m.layout, size: m.size, chunkLog: m.chunkLog, low: make([]*coder, len(m.low))}).seal()
@@ -70,6 +72,10 @@ func (m *Model) appendBlob(dst, raw []byte, opts Options) []byte {
 	binary.LittleEndian.PutUint32(dst[table+4*chunks:], sum)
 	return dst
 }
+
+// maxChunkSlack is about what encoding a chunk needs beyond its raw bytes, so
+// that a blob need not be moved to make room for its last chunks.
+const maxChunkSlack = 96 << 10
 
 // chunkOf returns the bytes of chunk i in the whole tensor.
 func (m *Model) chunkOf(raw []byte, i int) []byte {

@@ -16,13 +16,16 @@ func (m *Model) DecodeChunk(dst []byte, i int, enc []byte) error {
 	if len(enc) < chunkHeader {
 		return fmt.Errorf("%w: chunk %d has %d bytes", ErrCorrupt, i, len(enc))
 	}
-	if sum, got := binary.LittleEndian.Uint32(enc), m.chunkSum(i, len(dst), enc[4:]); sum != got {
-		return fmt.Errorf("%w: chunk %d checksum %08x, stored %08x", ErrCorrupt, i, got, sum)
-	}
 	s := scratchPool.Get().(*scratch)
 	defer scratchPool.Put(s)
 	s.first = int64(i) << m.chunkLog
-	if err := m.decodeBody(dst, enc[4], enc[chunkHeader:], s); err != nil {
+	err := m.decodeBody(dst, enc[4], enc[chunkHeader:], s)
+	// Decoders are safe on any bytes, and their passes bring these close: the
+	// checksum is cheapest afterwards. It has the say on what is wrong.
+	if sum, got := binary.LittleEndian.Uint32(enc), m.chunkSum(i, len(dst), enc[4:]); sum != got {
+		return fmt.Errorf("%w: chunk %d checksum %08x, stored %08x", ErrCorrupt, i, got, sum)
+	}
+	if err != nil {
 		return fmt.Errorf("chunk %d: %w", i, err)
 	}
 	return nil

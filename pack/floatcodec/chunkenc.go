@@ -302,11 +302,17 @@ func (m *Model) findOver(elems []byte, n int, sym []byte, s *scratch) {
 	if m.syms != nil {
 		filler = m.syms.filler()
 	}
-	for at := range n {
-		y, _ := m.split.element(elems[m.split.elementIndex(at, n)*m.layout.width:])
-		if y > 255 {
-			s.exc = append(s.exc, exception{at, y})
-			sym[at] = filler
+	w := m.layout.width
+	for at := 0; at < n; at += 8 {
+		if at+8 <= n && !m.split.over(elems[at*w:(at+8)*w]) {
+			continue
+		}
+		for i := at; i < min(n, at+8); i++ {
+			y, _ := m.split.element(elems[m.split.elementIndex(i, n)*w:])
+			if y > 255 {
+				s.exc = append(s.exc, exception{i, y})
+				sym[i] = filler
+			}
 		}
 	}
 }

@@ -160,6 +160,17 @@ func (s *splitter) element(b []byte) (sym int, rest uint64) {
 	return int(y), x&(one<<s.symShift-1) | x>>(w-1)<<s.symShift
 }
 
+// over reports whether some symbol of a group of eight elements falls outside the
+// window.
+func (s *splitter) over(group []byte) bool {
+	var bits uint64
+	for len(group) >= 8 {
+		bits |= (binary.LittleEndian.Uint64(group)>>s.symShift&s.symMask + s.negBase) & s.overMask
+		group = group[8:]
+	}
+	return bits != 0
+}
+
 // join is the inverse of element: sym is relative to the window.
 func (s *splitter) join(dst []byte, sym int, rest uint64) {
 	one := uint64(1)

@@ -110,6 +110,9 @@ func (t *Trainer) add(chunk int, raw []byte) error {
 	}
 	blocks, _ := segmentBlocks(n)
 	budget := sampleBlocks[t.opts.Level] // shared out evenly among the chunks
+	if t.opts.Level == Fast && t.model.size < 1<<20 {
+		budget /= 2 // there is less to save
+	}
 	before, after := (t.added-1)*budget/len(t.sample), t.added*budget/len(t.sample)
 	take := min(blocks, after-before)
 	for j := range take {
@@ -155,7 +158,7 @@ func (t *Trainer) Model() (*Model, error) {
 		if j == 0 && m.layout.field() > 0 {
 			width = m.layout.field()
 		}
-		m.low[j] = trainLow(b, width, total)
+		m.low[j] = m.trainLow(b, width, total)
 	}
 	return m.seal(), nil
 }
@@ -173,7 +176,7 @@ func (t *Trainer) chooseLayout() (layout, int) {
 	split := newSplitter(l, 0)
 	total := 0
 	for _, b := range t.blocks {
-		for i := 0; i < b.n; i += 8 {
+		for i := 0; i < b.n; i += 16 {
 			y, _ := split.element(b.raw[i*l.width:])
 			hist[y]++
 			total++
@@ -198,9 +201,9 @@ func (t *Trainer) chooseLayout() (layout, int) {
 
 // trainLow returns a Huffman table for a stream of width-bit values, or nil if
 // packing them is about as good.
-func trainLow(b []byte, width int, total int64) *coder {
-	if len(b) > 1<<16 { // enough to know a distribution without structure
-		b = b[:1<<16]
+func (m *Model) trainLow(b []byte, width int, total int64) *coder {
+	if len(b) > 1<<14 && m.level == Fast { // enough to know a distribution without structure
+		b = b[:1<<14]
 	}
 	var counts [256]uint32
 	for _, v := range b {
@@ -351,9 +354,9 @@ func tableChoices(level Level, total int64) []int {
 	switch {
 	case total < 8<<10:
 		return []int{1}
-	case total < 32<<10:
+	case total < 24<<10:
 		return []int{2, 1}
-	case total < 128<<10:
+	case total < 768<<10:
 		return []int{4, 1}
 	}
 	return []int{8, 1}
