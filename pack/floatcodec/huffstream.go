@@ -22,8 +22,26 @@ type huffCoder struct {
 	lens   []codeLens
 	stride int
 	enc    []encodeTable
+	wide   []wideTable // for kernels that can use them
 	cost   [256]uint64 // byte t: length of the symbol's code in table t
 	filler byte        // a symbol with a short code, for elements coded as exceptions
+}
+
+// wideTable holds a code in the form that the wide kernels look up: the low byte
+// of each code, its high bits with the length above them, and its cost.
+type wideTable struct {
+	low, high, cost [256]byte
+}
+
+func (t *encodeTable) wide(lens *codeLens) (w wideTable) {
+	for s, e := range t {
+		w.low[s] = byte(e)
+		w.high[s] = byte(e>>8&7 | e>>16&15<<4)
+		if w.cost[s] = lens[s]; lens[s] == absent {
+			w.cost[s] = absentCost
+		}
+	}
+	return w
 }
 
 // absentCost stands for the bits of a symbol that a table lacks. An exception
@@ -34,6 +52,9 @@ func newHuffCoder(lens []codeLens, stride int) *huffCoder {
 	h := &huffCoder{lens: lens, stride: stride, enc: make([]encodeTable, len(lens))}
 	for t := range lens {
 		h.enc[t] = lens[t].encodeTable()
+		if haveWideKernels {
+			h.wide = append(h.wide, h.enc[t].wide(&lens[t]))
+		}
 		for s, l := range lens[t] {
 			if l == absent {
 				l = absentCost
@@ -57,6 +78,10 @@ func newHuffCoder(lens []codeLens, stride int) *huffCoder {
 // choose returns the table that codes the block in the fewest bits, and their
 // number, in which absent symbols count absentCost each.
 func (h *huffCoder) choose(block []byte) (table, bits int) {
+	if haveWideKernels && len(block) == blockLen {
+		c := chooseWide(&h.wide[0], len(h.wide), &block[0])
+		return int(c & 0xff), int(c >> 8)
+	}
 	var even, odd uint64
 	b := block
 	for len(b) >= 8 {
@@ -122,9 +147,14 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 			t := &h.enc[choice[b]]
 			before := 8*pos + int(nbits)
 			if haveKernels && hi-lo == blockLen {
-				e := encodeState{&dst[pos], acc, uint64(nbits), t, &sym[lo], blockLen / 4}
 				_ = dst[pos+maxBlockBytes]
-				encodeSymbols(&e)
+				e := encodeState{&dst[pos], acc, uint64(nbits), t, &sym[lo], blockLen / 4, nil}
+				if haveWideKernels {
+					e.wide = &h.wide[choice[b]]
+					encodeWide(&e)
+				} else {
+					encodeSymbols(&e)
+				}
 				pos += int(uintptr(unsafe.Pointer(e.dst)) - uintptr(unsafe.Pointer(&dst[pos])))
 				acc, nbits = e.acc, uint(e.nbits)
 			} else {

@@ -8,6 +8,9 @@ import "golang.org/x/sys/cpu"
 // bytes; the build tag noasm leaves the twins alone.
 var haveKernels = cpu.X86.HasAVX2 && cpu.X86.HasBMI2
 
+// haveWideKernels allows the kernels that look codes up 64 at a time.
+var haveWideKernels = haveKernels && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI
+
 // fourStreams is the state of decodeFour: per stream the bytes to read from,
 // the next bit, the table, and the symbols decoded so far times 64.
 type fourStreams struct {
@@ -44,9 +47,21 @@ type encodeState struct {
 	table *encodeTable
 	sym   *byte
 	quads uint64
+	wide  *wideTable
 }
 
 // encodeSymbols appends the codes of 4*quads symbols and moves dst.
 //
 //go:noescape
 func encodeSymbols(s *encodeState)
+
+// encodeWide is encodeSymbols for a multiple of 16 quads, with the codes of s.wide.
+//
+//go:noescape
+func encodeWide(s *encodeState)
+
+// chooseWide returns the cheapest of the tables for blockLen symbols: the cost
+// times 256, plus the table's index.
+//
+//go:noescape
+func chooseWide(wide *wideTable, tables int, sym *byte) uint64

@@ -318,3 +318,164 @@ encoded:
 	MOVQ R8, 8(R12)
 	MOVQ CX, 16(R12)
 	RET
+
+// Looks up the 64 symbols of idx in the table of 256 bytes in t0 to t3; k marks
+// symbols of 128 and more.
+#define LOOKUP64(idx, t0, t1, t2, t3, k, tmp, out) \
+	VMOVDQA64 idx, out       \
+	VMOVDQA64 idx, tmp       \
+	VPERMI2B t1, t0, out     \
+	VPERMI2B t3, t2, tmp     \
+	VMOVDQU8 tmp, k, out
+
+// Joins the four codes in each 64-bit word of w, which has them in its 16-bit
+// lanes with their lengths on top; stores them and their lengths.
+#define JOIN(w, at) \
+	VPSRLD $12, w, Z5        \
+	VPANDD Z30, Z5, Z5       \
+	VPSRLD $28, w, Z6        \
+	VPSRLD $16, w, Z7        \
+	VPANDD Z31, Z7, Z7       \
+	VPANDD Z31, w, Z8        \
+	VPSLLVD Z5, Z7, Z7       \
+	VPORD Z7, Z8, Z8         \
+	VPADDD Z5, Z6, Z6        \
+	VPSRLQ $32, Z8, Z9       \
+	VPANDQ Z29, Z8, Z8       \
+	VPANDQ Z29, Z6, Z7       \
+	VPSRLQ $32, Z6, Z6       \
+	VPSLLVQ Z7, Z9, Z9       \
+	VPORQ Z9, Z8, Z8         \
+	VPADDQ Z7, Z6, Z6        \
+	VMOVDQU64 Z8, (at)(SP)   \
+	VMOVDQU64 Z6, (at+128)(SP)
+
+// Appends four codes joined at at.
+#define PUT(at) \
+	MOVQ at(SP), R10         \
+	MOVQ (at+128)(SP), R11   \
+	SHLXQ CX, R10, R10       \
+	ORQ R10, R8              \
+	ADDQ R11, CX             \
+	MOVQ R8, (DI)            \
+	MOVQ CX, R9              \
+	SHRQ $3, R9              \
+	ADDQ R9, DI              \
+	SHLQ $3, R9              \
+	SHRXQ R9, R8, R8         \
+	ANDQ $7, CX
+
+// func encodeWide(s *encodeState)
+TEXT ·encodeWide(SB), NOSPLIT, $256-8
+	MOVQ s+0(FP), R12
+	MOVQ 0(R12), DI
+	MOVQ 8(R12), R8
+	MOVQ 16(R12), CX
+	MOVQ 32(R12), SI
+	MOVQ 40(R12), DX
+	MOVQ 48(R12), BX
+	SHRQ $4, DX
+	VMOVDQU64 0(BX), Z16
+	VMOVDQU64 64(BX), Z17
+	VMOVDQU64 128(BX), Z18
+	VMOVDQU64 192(BX), Z19
+	VMOVDQU64 256(BX), Z20
+	VMOVDQU64 320(BX), Z21
+	VMOVDQU64 384(BX), Z22
+	VMOVDQU64 448(BX), Z23
+	MOVL $0x7ff, AX
+	VPBROADCASTD AX, Z31
+	MOVL $15, AX
+	VPBROADCASTD AX, Z30
+	MOVL $0xffffffff, AX
+	VPBROADCASTQ AX, Z29
+	TESTQ DX, DX
+	JZ    widedone
+
+wideloop:
+	VMOVDQU64 (SI), Z0
+	VPMOVB2M  Z0, K1
+	LOOKUP64(Z0, Z16, Z17, Z18, Z19, K1, Z3, Z1)
+	LOOKUP64(Z0, Z20, Z21, Z22, Z23, K1, Z3, Z2)
+	VPUNPCKLBW Z2, Z1, Z3
+	VPUNPCKHBW Z2, Z1, Z4
+	JOIN(Z3, 0)
+	JOIN(Z4, 64)
+	PUT(0)
+	PUT(8)
+	PUT(64)
+	PUT(72)
+	PUT(16)
+	PUT(24)
+	PUT(80)
+	PUT(88)
+	PUT(32)
+	PUT(40)
+	PUT(96)
+	PUT(104)
+	PUT(48)
+	PUT(56)
+	PUT(112)
+	PUT(120)
+	ADDQ $64, SI
+	DECQ DX
+	JNZ  wideloop
+
+widedone:
+	MOVQ DI, 0(R12)
+	MOVQ R8, 8(R12)
+	MOVQ CX, 16(R12)
+	VZEROUPPER
+	RET
+
+// Adds the costs of the 64 symbols of idx to Z8.
+#define COST64(idx, k) \
+	LOOKUP64(idx, Z16, Z17, Z18, Z19, k, Z5, Z4) \
+	VPSADBW Z9, Z4, Z4       \
+	VPADDQ Z4, Z8, Z8
+
+// func chooseWide(wide *wideTable, tables int, sym *byte) uint64
+TEXT ·chooseWide(SB), NOSPLIT, $0-32
+	MOVQ wide+0(FP), BX
+	MOVQ tables+8(FP), DX
+	MOVQ sym+16(FP), SI
+	VMOVDQU64 0(SI), Z0
+	VMOVDQU64 64(SI), Z1
+	VMOVDQU64 128(SI), Z2
+	VMOVDQU64 192(SI), Z3
+	VPMOVB2M Z0, K1
+	VPMOVB2M Z1, K2
+	VPMOVB2M Z2, K3
+	VPMOVB2M Z3, K4
+	VPXORQ Z9, Z9, Z9
+	XORQ R8, R8
+	MOVQ $-1, R9
+
+chooseloop:
+	VMOVDQU64 512(BX), Z16
+	VMOVDQU64 576(BX), Z17
+	VMOVDQU64 640(BX), Z18
+	VMOVDQU64 704(BX), Z19
+	VPXORQ Z8, Z8, Z8
+	COST64(Z0, K1)
+	COST64(Z1, K2)
+	COST64(Z2, K3)
+	COST64(Z3, K4)
+	VEXTRACTI64X4 $1, Z8, Y4
+	VPADDQ Y4, Y8, Y8
+	VEXTRACTI128 $1, Y8, X4
+	VPADDQ X4, X8, X8
+	VPSHUFD $0x4e, X8, X4
+	VPADDQ X4, X8, X8
+	MOVQ X8, AX
+	SHLQ $8, AX
+	ADDQ R8, AX
+	CMPQ AX, R9
+	CMOVQCS AX, R9
+	ADDQ $768, BX
+	INCQ R8
+	CMPQ R8, DX
+	JB   chooseloop
+	MOVQ R9, ret+24(FP)
+	VZEROUPPER
+	RET

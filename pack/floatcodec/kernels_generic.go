@@ -3,7 +3,7 @@
 package floatcodec
 
 // No kernels in assembly here: the functions in Go do everything.
-const haveKernels = false
+const haveKernels, haveWideKernels = false, false
 
 type fourStreams struct {
 	in    [segments]*byte
@@ -26,6 +26,11 @@ type encodeState struct {
 	table *encodeTable
 	sym   *byte
 	quads uint64
+	wide  *wideTable
 }
 
 func encodeSymbols(*encodeState) {}
+
+func encodeWide(*encodeState) {}
+
+func chooseWide(wide *wideTable, tables int, sym *byte) uint64 { return 0 }
