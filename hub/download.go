@@ -161,7 +161,7 @@ func (c *Client) transferBlob(ctx context.Context, r Repo, cm Commit, f File, rc
 		}
 		have, _ := p.state()
 		t := &transfer{c: c, repo: r, file: f.Path, etag: etag, size: f.Size, p: p, sent: have,
-			src: &source{c: c, resolve: u, etag: etag}}
+			src: &source{c: c, resolve: u, file: f.Path, etag: etag, size: f.Size}}
 		c.progress.send(Event{Kind: FileStarted, Repo: r, File: f.Path, Done: have, Total: f.Size})
 		err = t.run(ctx)
 		switch {

@@ -186,7 +186,7 @@ func (r *recorder) kinds(k hub.EventKind) []hub.Event {
 	return out
 }
 
-func onCDN(r hubtest.Request) bool { return r.Origin == "cdn" }
+func onCDN(r hubtest.Request) bool                     { return r.Origin == "cdn" }
 func copyBody(w io.Writer, r io.Reader) (int64, error) { return io.Copy(w, r) }
 
 func wantErr(t testing.TB, err, kind error, words ...string) {

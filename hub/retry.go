@@ -97,3 +97,5 @@ func mayFallBack(ctx context.Context, err error) bool {
 }
 
 func isRateLimit(err error) bool { return errors.Is(err, ErrRateLimited) }
+
+func isCancel(err error) bool { return errors.Is(err, context.Canceled) }

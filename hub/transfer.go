@@ -10,9 +10,6 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
-	"net/http"
-	"net/url"
-	"strings"
 	"sync"
 )
 
@@ -26,13 +23,7 @@ const (
 	maxBad = 2
 )
 
-var (
-	// errNoRanges means that the server answered a range with the whole.
-	errNoRanges  = errors.New("the server does not continue a transfer")
-	errTruncated = errors.New("the transfer ended early")
-	errBadRange  = errors.New("the server sent another range than asked for")
-	buffers      = sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}
-)
+var buffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}
 
 // transfer brings one blob from the Hub into a partial.
 type transfer struct {
@@ -47,74 +38,6 @@ type transfer struct {
 	mu   sync.Mutex
 	next int   // first part that may be unclaimed
 	sent int64 // bytes of this file on disk, for progress
-}
-
-// source is where the content comes from. The first answer on another origin
-// is remembered, so that further ranges of the file need no new redirect; when
-// its signature has expired the Hub is asked again.
-type source struct {
-	c       *Client
-	resolve *url.URL
-	etag    string
-
-	mu        sync.Mutex
-	direct    *url.URL
-	validator string // strong ETag of the direct answer, for If-Range
-}
-
-// get opens the bytes [from, to) of the file, to == size meaning the end.
-func (s *source) get(ctx context.Context, from, to, size int64) (*answer, error) {
-	h := http.Header{}
-	if from > 0 || to < size {
-		h.Set("Range", fmt.Sprintf("bytes=%d-%d", from, to-1))
-	}
-	s.mu.Lock()
-	direct, validator := s.direct, s.validator
-	s.mu.Unlock()
-	if validator != "" && h.Get("Range") != "" {
-		h.Set("If-Range", validator)
-	}
-	if direct != nil {
-		a, err := s.c.open(ctx, request{method: http.MethodGet, url: direct, header: h})
-		var e *Error
-		if err == nil || !errors.As(err, &e) || e.Status < 400 || e.Status >= 500 || e.Status == 408 || e.Status == 416 || e.Status == 429 {
-			return a, err
-		}
-		// Signed addresses expire; the Hub gives a new one.
-		s.forget(direct)
-	}
-	a, err := s.c.open(ctx, request{method: http.MethodGet, url: s.resolve, header: h, auth: true})
-	if err != nil {
-		return nil, err
-	}
-	if got := normalizeEtag(a.linked("X-Linked-Etag")); got != "" && got != s.etag {
-		_ = a.Body.Close()
-		return nil, &Error{Kind: ErrMetadata, URL: redactURL(a.url), Message: fmt.Sprintf("the Hub now states the etag %s, expected %s", clip(got, 80), s.etag)}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.c.isHub(a.url) {
-		s.direct = a.url
-	}
-	if v := a.Header.Get("ETag"); v != "" && !strings.HasPrefix(v, "W/") && len(v) < 512 {
-		s.validator = v
-	} else {
-		s.validator = ""
-	}
-	return a, nil
-}
-
-// forget drops a remembered address, unless it was renewed meanwhile. With
-// nil it drops whatever is remembered, the validator as well.
-func (s *source) forget(old *url.URL) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old == nil || s.direct == old {
-		s.direct = nil
-	}
-	if old == nil {
-		s.validator = ""
-	}
 }
 
 // newDigest is the hash that an etag of this shape states.
@@ -273,14 +196,6 @@ func (t *transfer) segment(ctx context.Context, from, to int64) error {
 	return nil
 }
 
-// unusable says that an answer came but cannot be this file's bytes. A signed
-// address that is refused belongs here: a new one may be good.
-func unusable(err error) bool {
-	var e *Error
-	return errors.Is(err, errBadRange) || errors.Is(err, ErrSize) || errors.Is(err, ErrContent) ||
-		errors.As(err, &e) && (e.Status == http.StatusRequestedRangeNotSatisfiable || e.offHub && e.Status == http.StatusForbidden)
-}
-
 // once opens one answer and copies it as far as it goes.
 func (t *transfer) once(ctx context.Context, w *writer, to int64) error {
 	release, err := t.c.takeConn(ctx)
@@ -288,12 +203,12 @@ func (t *transfer) once(ctx context.Context, w *writer, to int64) error {
 		return err
 	}
 	defer release()
-	a, err := t.src.get(ctx, w.pos, to, t.size)
+	a, err := t.src.get(ctx, w.pos, to)
 	if err != nil {
 		return err
 	}
 	defer a.Body.Close()
-	end, err := t.check(a, w.pos, to)
+	end, err := t.src.check(a, w.pos, to)
 	if err != nil {
 		return err
 	}
@@ -308,66 +223,6 @@ func (c *Client) takeConn(ctx context.Context) (release func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// check holds an answer against the range asked for and returns where it
-// ends.
-func (t *transfer) check(a *answer, from, to int64) (end int64, err error) {
-	if e := a.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return 0, &ContentError{File: t.file, Got: "encoded body"}
-	}
-	switch a.StatusCode {
-	case http.StatusOK:
-		if a.Request.Header.Get("Range") != "" {
-			if a.ContentLength >= 0 && a.ContentLength != t.size {
-				return 0, t.wrongBody(a, a.ContentLength)
-			}
-			return 0, errNoRanges
-		}
-		if a.ContentLength != t.size {
-			if err := t.wrongBody(a, a.ContentLength); err != nil {
-				return 0, err
-			}
-		}
-		return t.size, nil
-	case http.StatusPartialContent:
-		cr, err := parseContentRange(a.Header.Get("Content-Range"))
-		if err != nil || a.Request.Header.Get("Range") == "" || cr.start != from || cr.end >= to {
-			return 0, fmt.Errorf("%w: wanted bytes %d-%d, got %q", errBadRange, from, to-1, clip(a.Header.Get("Content-Range"), 64))
-		}
-		if cr.total != t.size {
-			return 0, t.wrongBody(a, cr.total)
-		}
-		return cr.end + 1, nil
-	}
-	return 0, &Error{Kind: ErrMetadata, Status: a.StatusCode, URL: redactURL(a.url), Message: "the file's content was expected"}
-}
-
-// wrongBody looks at an answer whose length is not the file's and says what
-// it is. A length that the server leaves open (-1) is an error only if the
-// body is plainly something else; the bytes read are put back otherwise.
-func (t *transfer) wrongBody(a *answer, length int64) error {
-	head := make([]byte, 512)
-	n, _ := io.ReadFull(a.Body, head)
-	head = head[:n]
-	switch {
-	case isPointer(head) && t.size != int64(n):
-		return &ContentError{File: t.file, Got: "LFS pointer"}
-	case looksHTML(head) && !strings.HasSuffix(strings.ToLower(t.file), ".html") && !strings.HasSuffix(strings.ToLower(t.file), ".htm"):
-		return &ContentError{File: t.file, Got: "HTML page"}
-	case length >= 0:
-		return &SizeError{File: t.file, Expected: t.size, Actual: length}
-	}
-	a.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(strings.NewReader(string(head)), a.Body), a.Body}
-	return nil
-}
-
-// isPointer reports whether data is the text that git stores for an LFS file.
-func isPointer(b []byte) bool {
-	return strings.HasPrefix(string(b), "version https://git-lfs.github.com/spec/v1")
 }
 
 // copy moves bytes until end. Bytes beyond it are not read.
