@@ -115,7 +115,7 @@ func TestFanout(t *testing.T) {
 	for _, ids := range [][]int{{}, {0}, {6, 6}, {0, 1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1, 0, 0, 0, 6, 6, 1, 2}} {
 		equalOn(t, f.dev, f.source, l, ids...)
 	}
-	for _, id := range []int{-1, 7, 1 << 40} {
+	for _, id := range []int{-1, 7, 1 << 30} {
 		if _, err := forward(t, f.dev, l, 0, id); err == nil {
 			t.Errorf("id %d accepted", id)
 		}
@@ -642,4 +642,48 @@ func TestCompileIsReproducible(t *testing.T) {
 			t.Fatal("another recipe or other tensors")
 		}
 	}
+}
+
+// Equal is no saving, in either count, and the recipe counts.
+func TestAccountSaves(t *testing.T) {
+	amount := func(logical, resident int64) finitepass.Amount {
+		return finitepass.Amount{LogicalBytes: logical, ResidentBytes: resident}
+	}
+	for _, c := range []struct {
+		before, after finitepass.Amount
+		recipe        int64
+		want          bool
+	}{
+		{amount(100, 100), amount(99, 99), 0, true},
+		{amount(100, 100), amount(100, 99), 0, false},
+		{amount(100, 100), amount(99, 100), 0, false},
+		{amount(100, 100), amount(90, 95), 4, true},
+		{amount(100, 100), amount(90, 95), 5, false},
+		{amount(100, 100), amount(95, 90), 5, false},
+		{amount(200, 100), amount(120, 120), 0, false},
+	} {
+		a := finitepass.Account{Before: c.before, After: c.after, RecipeBytes: c.recipe}
+		if a.Saves() != c.want {
+			t.Errorf("%+v: %v", a, !c.want)
+		}
+	}
+}
+
+// Routes that have nothing in common are stored whole, without a set around them.
+func TestUnrelatedRoutesStayWhole(t *testing.T) {
+	dev := &fakeDevice{kernel: func(y []float32, rows, _ int, _ bool) {
+		if rows == 1 {
+			for i, v := range y {
+				// Any function of the row alone will do, as long as its bits look random.
+				x := math.Float32bits(v) * 0x9e3779b1
+				y[i] = math.Float32frombits(x&0x807fffff | (x>>25&15+120)<<23)
+			}
+		}
+	}}
+	f := newFixture(t, dev, shape{tokens: 5, width: 64, branches: []int{64}, seed: 5})
+	l, r := mustCompile(t, f, f.options(t, singleton...))
+	if len(l.Recipe().Sets) != 0 || r.Tables[0].Coding != "full" || r.Tables[1].Coding != "full" || r.Account.After != r.Account.AfterFull {
+		t.Errorf("tables %+v", r.Tables)
+	}
+	equalOn(t, dev, f.source, l, 3)
 }
