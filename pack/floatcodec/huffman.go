@@ -174,25 +174,29 @@ func (c *codeLens) decodeTable(t *decodeTable) {
 	t.lens = *c
 	codes := c.canonical()
 	// single symbols first: symbol | length<<8
-	var single [1 << maxCodeLen]uint16
+	var single [1 << maxCodeLen]uint32
 	for s, l := range c {
 		if l == absent {
 			t.lens[s] = 0
 			continue
 		}
-		for i := int(codes[s]); i < len(single); i += 1 << l {
-			single[i] = uint16(s) | uint16(l)<<8
+		for i := int(codes[s]); i < len(single); i += 1 << (l & 15) {
+			single[i] = uint32(s) | uint32(l)<<8
 		}
+	}
+	if haveKernels {
+		fillMulti(&t.multi, &single)
+		return
 	}
 	for i := range t.multi {
 		// Whether two or three codes fit is unpredictable, so the choice is made
 		// with masks: -1 where they fit. Symbols that do not fit stay in the
 		// entry, uncounted.
-		a := uint32(single[i])
+		a := single[i]
 		ab := a >> 8
-		b := uint32(single[i>>(ab&15)])
+		b := single[i>>(ab&15)]
 		abc := ab + b>>8
-		c := uint32(single[i>>(abc&31)])
+		c := single[i>>(abc&31)]
 		two := uint32(int32(abc-maxCodeLen-1) >> 31)
 		three := uint32(int32(abc+c>>8-maxCodeLen-1) >> 31)
 		used := ab + b>>8&two + c>>8&three

@@ -124,11 +124,11 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 	n := len(sym)
 	blocks, each := segmentBlocks(n)
 	sel := bitWriter{dst: dst}
-	var choice [1 << (maxChunkLog - 8)]uint8
-	var cost [1 << (maxChunkLog - 8)]uint16
+	type choice struct{ table, bits uint16 }
+	choices := make([]choice, blocks)
 	for b := range blocks {
 		t, c := h.choose(sym[b*blockLen : min(n, (b+1)*blockLen)])
-		choice[b], cost[b] = uint8(t), uint16(c)
+		choices[b] = choice{uint16(t), uint16(c)}
 		sel.put(uint64(t), uint(selectorBits(len(h.lens))))
 	}
 	dst = sel.flush()
@@ -144,13 +144,13 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 		var nbits uint
 		for b := s * each; b < min(blocks, (s+1)*each); b++ {
 			lo, hi := b*blockLen, min(n, (b+1)*blockLen)
-			t := &h.enc[choice[b]]
+			t := &h.enc[choices[b].table]
 			before := 8*pos + int(nbits)
 			if haveKernels && hi-lo == blockLen {
 				_ = dst[pos+maxBlockBytes]
 				e := encodeState{&dst[pos], acc, uint64(nbits), t, &sym[lo], blockLen / 4, nil}
 				if haveWideKernels {
-					e.wide = &h.wide[choice[b]]
+					e.wide = &h.wide[choices[b].table]
 					encodeWide(&e)
 				} else {
 					encodeSymbols(&e)
@@ -161,7 +161,7 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 				pos, acc, nbits = encodeBlock(dst, pos, acc, nbits, t, sym[lo:hi])
 			}
 			// Absent symbols take fewer bits than they count.
-			if 8*pos+int(nbits)-before != int(cost[b]) {
+			if 8*pos+int(nbits)-before != int(choices[b].bits) {
 				for i := lo; i < hi; i++ {
 					if t[sym[i]]&absentFlag != 0 {
 						missing(i)

@@ -65,3 +65,9 @@ func encodeWide(s *encodeState)
 //
 //go:noescape
 func chooseWide(wide *wideTable, tables int, sym *byte) uint64
+
+// fillMulti makes the table of up to three symbols from that of one symbol, which
+// holds symbol | length<<8.
+//
+//go:noescape
+func fillMulti(multi, single *[1 << maxCodeLen]uint32)

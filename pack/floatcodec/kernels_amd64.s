@@ -157,8 +157,12 @@ TEXT ·mergeFieldsBF16(SB), NOSPLIT, $0-40
 	JZ    merged
 
 mergeloop:
-	VMOVDQU (BX), Y0   // words 0 to 3
-	VMOVDQU 24(BX), Y1 // words 3 to 6
+	// The next block of this segment comes from and goes to cold memory.
+	PREFETCHT0 224(BX)
+	PREFETCHT0 512(DI)
+	PREFETCHT0 576(DI)
+	VMOVDQU    (BX), Y0   // words 0 to 3
+	VMOVDQU    24(BX), Y1 // words 3 to 6
 
 	// The top bits make word 7.
 	VPSRLW       $7, Y0, Y2
@@ -477,5 +481,73 @@ chooseloop:
 	CMPQ R8, DX
 	JB   chooseloop
 	MOVQ R9, ret+24(FP)
+	VZEROUPPER
+	RET
+
+DATA iota<>+0(SB)/4, $0
+DATA iota<>+4(SB)/4, $1
+DATA iota<>+8(SB)/4, $2
+DATA iota<>+12(SB)/4, $3
+DATA iota<>+16(SB)/4, $4
+DATA iota<>+20(SB)/4, $5
+DATA iota<>+24(SB)/4, $6
+DATA iota<>+28(SB)/4, $7
+GLOBL iota<>(SB), RODATA|NOPTR, $32
+
+#define DWORDS(c, y) \
+	MOVL $c, AX    \
+	MOVQ AX, X0    \
+	VPBROADCASTD X0, y
+
+// func fillMulti(multi, single *[1 << maxCodeLen]uint32)
+TEXT ·fillMulti(SB), NOSPLIT, $0-16
+	MOVQ multi+0(FP), DI
+	MOVQ single+8(FP), SI
+	MOVQ SI, BX
+	MOVQ $256, CX
+	DWORDS(12, Y15)
+	DWORDS(255, Y14)
+	DWORDS(1, Y13)
+	DWORDS(8, Y12)
+	VMOVDQU iota<>(SB), Y11
+
+fillloop:
+	VMOVDQU    (SI), Y0
+	VPSRLD     $8, Y0, Y1          // length of the first code
+	VPSRLVD    Y1, Y11, Y2
+	VPCMPEQD   Y3, Y3, Y3
+	VPGATHERDD Y3, (BX)(Y2*4), Y4  // second code
+	VPSRLD     $8, Y4, Y5
+	VPADDD     Y1, Y5, Y6          // length of two
+	VPSRLVD    Y6, Y11, Y2
+	VPCMPEQD   Y3, Y3, Y3
+	VPGATHERDD Y3, (BX)(Y2*4), Y7  // third code
+	VPSRLD     $8, Y7, Y8
+	VPADDD     Y6, Y8, Y9          // length of three
+	VPCMPGTD   Y6, Y15, Y6         // -1 where two fit
+	VPCMPGTD   Y9, Y15, Y9         // -1 where three fit
+	VPAND      Y6, Y5, Y5
+	VPAND      Y9, Y8, Y8
+	VPADDD     Y5, Y1, Y1
+	VPADDD     Y8, Y1, Y1
+	VPSUBD     Y6, Y13, Y2
+	VPSUBD     Y9, Y2, Y2
+	VPAND      Y14, Y0, Y0
+	VPAND      Y14, Y4, Y4
+	VPAND      Y14, Y7, Y7
+	VPSLLD     $8, Y4, Y4
+	VPSLLD     $16, Y7, Y7
+	VPSLLD     $24, Y1, Y1
+	VPSLLD     $30, Y2, Y2
+	VPOR       Y4, Y0, Y0
+	VPOR       Y7, Y0, Y0
+	VPOR       Y1, Y0, Y0
+	VPOR       Y2, Y0, Y0
+	VMOVDQU    Y0, (DI)
+	VPADDD     Y12, Y11, Y11
+	ADDQ       $32, SI
+	ADDQ       $32, DI
+	DECQ       CX
+	JNZ        fillloop
 	VZEROUPPER
 	RET

@@ -34,3 +34,5 @@ func encodeSymbols(*encodeState) {}
 func encodeWide(*encodeState) {}
 
 func chooseWide(wide *wideTable, tables int, sym *byte) uint64 { return 0 }
+
+func fillMulti(multi, single *[1 << maxCodeLen]uint32) {}

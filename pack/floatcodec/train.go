@@ -136,11 +136,9 @@ func (t *Trainer) Model() (*Model, error) {
 	for _, b := range t.blocks {
 		n += b.n
 	}
-	sym := make([]byte, n)
-	low := make([][]byte, m.layout.lowStreams())
-	for j := range low {
-		low[j] = make([]byte, n)
-	}
+	s := scratchPool.Get().(*scratch)
+	defer scratchPool.Put(s)
+	sym, low := s.streams(m.layout, n)
 	part := make([][]byte, len(low))
 	at := 0
 	for _, b := range t.blocks {
