@@ -24,27 +24,27 @@ func Encode(dst []byte, d tensor.DType, shape tensor.Shape, raw []byte, opts Opt
 	start := len(dst)
 	dst = slices.Grow(dst, len(raw)+len(raw)/64+maxChunkSlack)
 	dst = m.appendBlob(dst, raw, opts)
-	// Tables may cost more than they save, in small tensors above all.
-	plain := (&Model{layout: m.layout, size: m.size, chunkLog: m.chunkLog, low: make([]*coder, len(m.low))}).seal()
-	if len(dst)-start > plain.rawBlobSize() {
-		dst = plain.appendBlob(dst[:start], raw, opts)
+	if len(dst)-start > len(raw) {
+		// Tables may cost more than they save, in small tensors above all.
+		plain := (&Model{layout: m.layout, size: m.size, chunkLog: m.chunkLog, low: make([]*coder, len(m.low))}).seal()
+		if len(dst)-start > plain.rawBlobSize() {
+			dst = plain.appendBlob(dst[:start], raw, opts)
+		}
 	}
 	return dst, nil
 }
 
 // rawBlobSize returns the size of a blob with this model and raw chunks.
 func (m *Model) rawBlobSize() int {
-	stored := m.append(nil)
-	head := len(binary.AppendUvarint(nil, uint64(len(stored))))
-	return len(blobMagic) + head + len(stored) + 4 + m.Chunks()*(4+chunkHeader) + int(m.size)
+	head := len(binary.AppendUvarint(nil, uint64(len(m.stored))))
+	return len(blobMagic) + head + len(m.stored) + 4 + m.Chunks()*(4+chunkHeader) + int(m.size)
 }
 
 func (m *Model) appendBlob(dst, raw []byte, opts Options) []byte {
 	start := len(dst)
 	dst = append(dst, blobMagic[:]...)
-	stored := m.append(nil)
-	dst = binary.AppendUvarint(dst, uint64(len(stored)))
-	dst = append(dst, stored...)
+	dst = binary.AppendUvarint(dst, uint64(len(m.stored)))
+	dst = append(dst, m.stored...)
 	// The lengths of the chunks come before them, so that a reader finds each
 	// without reading the others.
 	table := len(dst)

@@ -195,7 +195,7 @@ func TestLimits(t *testing.T) {
 	// A blob that declares exabytes is refused for want of chunks, whatever the
 	// limit, before anything is allocated.
 	m := (&Model{layout: layout{2, 8, 9}, size: math.MaxInt64 &^ 1, chunkLog: chunkLog, low: make([]*coder, 1)}).seal()
-	stored := m.append(nil)
+	stored := m.stored
 	blob := append(append(append([]byte{}, blobMagic[:]...), byte(len(stored))), stored...)
 	blob = append(blob, make([]byte, 100)...)
 	if _, err := Decode(nil, blob, Limits{MaxSize: math.MaxInt64}); !errors.Is(err, ErrCorrupt) {

@@ -1,6 +1,7 @@
 package floatcodec
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -33,6 +34,7 @@ type Model struct {
 	low      []*coder
 	crc      uint32
 	level    Level // of the encoder; not stored
+	stored   []byte
 
 	split *splitter
 }
@@ -103,24 +105,19 @@ const (
 
 // Append appends the stored form of the model to dst: the "tables" that a
 // container keeps beside the chunks.
-func (m *Model) Append(dst []byte) []byte { return m.append(dst) }
+func (m *Model) Append(dst []byte) []byte { return append(dst, m.stored...) }
 
-func (m *Model) append(dst []byte) []byte {
-	start := len(dst)
-	dst = append(dst, formatVersion, byte(m.layout.width), byte(m.layout.exp), byte(m.layout.sym), byte(m.chunkLog))
+// seal computes what derives from the other fields.
+func (m *Model) seal() *Model {
+	dst := append([]byte{}, formatVersion, byte(m.layout.width), byte(m.layout.exp), byte(m.layout.sym), byte(m.chunkLog))
 	dst = binary.AppendUvarint(dst, uint64(m.size))
 	dst = binary.AppendUvarint(dst, uint64(m.base))
 	dst = m.syms.append(dst)
 	for _, c := range m.low {
 		dst = c.append(dst)
 	}
-	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
-}
-
-// seal computes what derives from the other fields.
-func (m *Model) seal() *Model {
-	b := m.append(nil)
-	m.crc = binary.LittleEndian.Uint32(b[len(b)-4:])
+	m.crc = crc32.Checksum(dst, castagnoli)
+	m.stored = binary.LittleEndian.AppendUint32(dst, m.crc)
 	m.split = newSplitter(m.layout, m.base)
 	return m
 }
@@ -187,6 +184,7 @@ func ParseModel(b []byte, limits Limits) (*Model, error) {
 		layout:   layout{int(body[1]), int(body[2]), int(body[3])},
 		chunkLog: int(body[4]),
 		crc:      sum,
+		stored:   bytes.Clone(b),
 	}
 	if err := m.layout.valid(); err != nil {
 		return nil, err

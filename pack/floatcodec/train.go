@@ -306,7 +306,7 @@ func (t *Trainer) trainSymbols(m *Model, sym []byte, total int64) *coder {
 		if tables > 1 && tables*4 > len(stats) {
 			continue
 		}
-		counts := cluster(stats, tables)
+		counts := cluster(stats, tables, t.opts.Level == Fast && tables == maxTables)
 		if tables == 1 && best != nil && entropyCost(&counts[0], total) > bestCost {
 			break // no code can be better
 		}
@@ -379,8 +379,8 @@ func newBlockStats(sym []byte) blockStats {
 // cluster divides blocks into groups that share a table and returns each
 // group's counts. Weights differ mostly in scale from block to block, so groups
 // start as ranges of the mean symbol; two rounds then move blocks to the table
-// that codes them best.
-func cluster(blocks []blockStats, tables int) [][256]uint32 {
+// that codes them best, in whole bits by the second round if huffman is set.
+func cluster(blocks []blockStats, tables int, huffman bool) [][256]uint32 {
 	order := make([]int, len(blocks))
 	for i := range order {
 		order[i] = i
@@ -395,12 +395,17 @@ func cluster(blocks []blockStats, tables int) [][256]uint32 {
 	if tables == 1 {
 		return counts
 	}
-	for range 2 {
-		shannon := make([][256]uint16, tables)
+	for round := range 2 {
+		by := make([][256]uint16, tables)
 		for i := range counts {
-			shannon[i] = shannonCosts(&counts[i])
+			if huffman && round == 1 && counts[i] != [256]uint32{} {
+				lens := huffmanLens(&counts[i])
+				by[i] = lens.costs()
+			} else {
+				by[i] = shannonCosts(&counts[i])
+			}
 		}
-		costs := packCosts(shannon)
+		costs := packCosts(by)
 		next := make([][256]uint32, tables)
 		for i := range blocks {
 			t, _ := costs.best(&blocks[i], tables)
@@ -500,14 +505,7 @@ func prunedLens(counts [256]uint32) codeLens {
 func (c *coder) costs() [][256]uint16 {
 	out := make([][256]uint16, 0, maxTables)
 	for i := range c.huff {
-		var t [256]uint16
-		for s, l := range c.huff[i] {
-			t[s] = maxCost
-			if l != absent {
-				t[s] = uint16(l) * costUnit
-			}
-		}
-		out = append(out, t)
+		out = append(out, c.huff[i].costs())
 	}
 	for i := range c.rans {
 		var counts [256]uint32
@@ -517,6 +515,16 @@ func (c *coder) costs() [][256]uint16 {
 		out = append(out, shannonCosts(&counts))
 	}
 	return out
+}
+
+func (c *codeLens) costs() (costs [256]uint16) {
+	for s, l := range c {
+		costs[s] = maxCost
+		if l != absent {
+			costs[s] = uint16(l) * costUnit
+		}
+	}
+	return costs
 }
 
 // expect estimates the cost of total symbols, the tables and the choice between
