@@ -36,6 +36,9 @@ func (c *Client) cacheOf(r Repo) repoCache {
 func (rc repoCache) blobs() string             { return filepath.Join(rc.dir, "blobs") }
 func (rc repoCache) blob(etag string) string   { return filepath.Join(rc.dir, "blobs", etag) }
 func (rc repoCache) snapshot(cm Commit) string { return filepath.Join(rc.dir, "snapshots", string(cm)) }
+func (rc repoCache) spot(etag string) spot {
+	return spot{dir: rc.blobs(), stem: etag, final: rc.blob(etag)}
+}
 func (rc repoCache) lockPath(etag string) string {
 	return filepath.Join(rc.root, ".locks", rc.name, etag+".lock")
 }
@@ -202,17 +205,18 @@ func (c *Client) place(rc repoCache, blob, pointer string, newBlob bool) error {
 	if newBlob {
 		return os.Rename(extended(blob), extended(pointer))
 	}
-	return copyFile(rc, blob, pointer)
+	return copyFile(rc.blobs(), blob, pointer)
 }
 
-// copyFile copies a blob into a snapshot through a temporary name in blobs/.
-func copyFile(rc repoCache, from, to string) (err error) {
+// copyFile copies a file through a temporary name in another directory of the
+// destination's volume.
+func copyFile(tmpDir, from, to string) (err error) {
 	src, err := os.Open(extended(from))
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	tmp := extended(filepath.Join(rc.blobs(), filepath.Base(from)+"."+randomHex(8)+".copy.incomplete"))
+	tmp := extended(filepath.Join(tmpDir, filepath.Base(from)+"."+randomHex(8)+".copy.incomplete"))
 	dst, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err

@@ -128,7 +128,7 @@ func (c *Client) fetch(ctx context.Context, r Repo, cm Commit, f File) (string, 
 		c.progress.send(cachedEvent)
 		return pointer, nil
 	}
-	if err := c.transferBlob(ctx, r, cm, f, rc); err != nil {
+	if err := c.transferTo(ctx, r, cm, f, rc.spot(etag)); err != nil {
 		c.progress.send(Event{Kind: FileFailed, Repo: r, File: f.Path, Total: f.Size, Err: err})
 		return "", err
 	}
@@ -139,23 +139,23 @@ func (c *Client) fetch(ctx context.Context, r Repo, cm Commit, f File) (string, 
 	return pointer, nil
 }
 
-// transferBlob downloads, verifies and names one blob. A wrong digest gets a
+// transferTo downloads, verifies and names one file. A wrong digest gets a
 // second chance from the start and with a fresh address, no more.
-func (c *Client) transferBlob(ctx context.Context, r Repo, cm Commit, f File, rc repoCache) error {
+func (c *Client) transferTo(ctx context.Context, r Repo, cm Commit, f File, at spot) error {
 	etag := f.Etag()
 	u, err := url.Parse(c.resolveURL(r, string(cm), f.Path))
 	if err != nil {
 		return err
 	}
-	if err := c.checkSpace(f.Size - rc.partialBytes(etag)); err != nil {
+	if err := c.checkSpace(at.dir, f.Size-at.partialBytes()); err != nil {
 		return err
 	}
 	for try := 0; ; try++ {
-		p, err := c.openPartial(rc, etag, f.Size)
+		p, err := c.openPartial(at, etag, f.Size)
 		if err != nil {
 			if isNoSpace(err) {
-				free, _ := freeSpace(rc.blobs())
-				return &DiskSpaceError{Dir: rc.root, Need: f.Size, Free: free}
+				free, _ := freeSpace(at.dir)
+				return &DiskSpaceError{Dir: at.dir, Need: f.Size, Free: free}
 			}
 			return &Error{Kind: ErrCache, Err: err}
 		}
@@ -166,7 +166,7 @@ func (c *Client) transferBlob(ctx context.Context, r Repo, cm Commit, f File, rc
 		err = t.run(ctx)
 		switch {
 		case err == nil:
-			if err := p.finish(rc.blob(etag)); err != nil {
+			if err := p.finish(at.final); err != nil {
 				return &Error{Kind: ErrCache, Err: err}
 			}
 			return nil
@@ -184,20 +184,20 @@ func (c *Client) transferBlob(ctx context.Context, r Repo, cm Commit, f File, rc
 	}
 }
 
-// checkSpace compares what is needed with what the volume of the cache has.
-func (c *Client) checkSpace(need int64) error {
+// checkSpace compares what is needed with what the volume of a directory has.
+func (c *Client) checkSpace(target string, need int64) error {
 	if need <= 0 || c.opts.IgnoreDiskSpace {
 		return nil
 	}
-	dir := c.opts.CacheDir
+	dir := target
 	free, err := freeSpace(dir)
 	for err != nil && filepath.Dir(dir) != dir {
-		// The cache may not exist yet; its parent is on the same volume.
+		// The directory may not exist yet; its parent is on the same volume.
 		dir = filepath.Dir(dir)
 		free, err = freeSpace(dir)
 	}
 	if err == nil && free < need {
-		return &DiskSpaceError{Dir: c.opts.CacheDir, Need: need, Free: free}
+		return &DiskSpaceError{Dir: target, Need: need, Free: free}
 	}
 	return nil
 }

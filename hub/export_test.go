@@ -31,7 +31,7 @@ func HoldPartialForTest(c *Client, r Repo, etag string, size int64) (release fun
 	if err := os.MkdirAll(rc.blobs(), 0o777); err != nil {
 		return nil, err
 	}
-	p, err := c.openPartial(rc, etag, size)
+	p, err := c.openPartial(rc.spot(etag), etag, size)
 	if err != nil {
 		return nil, err
 	}

@@ -349,3 +349,12 @@ func TestRedact(t *testing.T) {
 		}
 	}
 }
+
+func FuzzNote(f *testing.F) {
+	f.Add([]byte(strings.Repeat("a", 40) + "\n" + strings.Repeat("b", 64) + "\n1700000000.25\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if n, at, ok := parseNote(b); ok && (!IsCommit(string(n.commit)) || !validEtag(n.etag) || at.Unix() < 0) {
+			t.Fatalf("%+v at %v", n, at)
+		}
+	})
+}

@@ -58,7 +58,7 @@ type journalHeader struct {
 	Host   string `json:"host"`
 }
 
-// partial is a file under construction in blobs/. The exclusive lock on it
+// partial is a file under construction. The exclusive lock on it
 // is held from creation to the end, so that a process that dies gives it up
 // and nobody adopts what another still writes. Which parts are complete stands
 // in the journal, with a checksum each: the length of a sparse file says
@@ -77,6 +77,10 @@ type partial struct {
 	count int
 	bytes int64 // in complete parts
 }
+
+// spot says where a download is built and where it ends. Partials are called
+// stem.<8 hex>.incomplete and lie in dir, on the volume of final.
+type spot struct{ dir, stem, final string }
 
 func newPartial(path, journal string, h journalHeader) *partial {
 	p := &partial{path: path, journal: journal, head: h}
@@ -100,18 +104,18 @@ func (p *partial) span(i int) (from, to int64) {
 
 // openPartial adopts what an earlier run left for the same content, or
 // starts anew.
-func (c *Client) openPartial(rc repoCache, etag string, size int64) (*partial, error) {
+func (c *Client) openPartial(at spot, etag string, size int64) (*partial, error) {
 	if size > maxParts*maxPart {
 		return nil, fmt.Errorf("%d bytes are more than one file may have here", size)
 	}
 	h := journalHeader{Format: journalFormat, Etag: etag, Size: size, Part: partSize(size), PID: os.Getpid()}
 	h.Host, _ = os.Hostname()
-	if p := c.adopt(rc, etag, size); p != nil {
+	if p := c.adopt(at, etag, size); p != nil {
 		// From here on the journal names us.
 		p.head.PID, p.head.Host = h.PID, h.Host
 		return p, nil
 	}
-	base := rc.blob(etag) + "." + randomHex(8)
+	base := filepath.Join(at.dir, at.stem+"."+randomHex(8))
 	p := newPartial(base+suffixSmall, "", h)
 	if size > minPart {
 		p = newPartial(base+suffixPartial, base+suffixJournal, h)
@@ -262,18 +266,18 @@ func (p *partial) finish(blob string) error {
 
 // adopt looks for a partial of the same content that nobody works on. On the
 // way it removes what earlier runs left and no run can use.
-func (c *Client) adopt(rc repoCache, etag string, size int64) *partial {
-	entries, err := os.ReadDir(extended(rc.blobs()))
+func (c *Client) adopt(at spot, etag string, size int64) *partial {
+	entries, err := os.ReadDir(extended(at.dir))
 	if err != nil {
 		return nil
 	}
 	var found *partial
 	for _, e := range entries {
-		base, ok := strings.CutPrefix(e.Name(), etag+".")
+		base, ok := strings.CutPrefix(e.Name(), at.stem+".")
 		if !ok {
 			continue
 		}
-		path := filepath.Join(rc.blobs(), e.Name())
+		path := filepath.Join(at.dir, e.Name())
 		if rest, ok := strings.CutSuffix(base, suffixSmall); ok && isHex(rest, 8) {
 			c.sweep(path)
 			continue
@@ -282,7 +286,7 @@ func (c *Client) adopt(rc repoCache, etag string, size int64) *partial {
 		if !ok || !isHex(id, 8) {
 			continue
 		}
-		data := rc.blob(etag) + "." + id + suffixPartial
+		data := filepath.Join(at.dir, at.stem+"."+id+suffixPartial)
 		p := c.tryAdopt(data, path, etag, size)
 		switch {
 		case p == nil:
@@ -459,14 +463,14 @@ func parseJournal(b []byte) (h journalHeader, sums map[int]uint32, ok bool) {
 
 // partialBytes is how much of a blob is on disk already, for the disk-space
 // check.
-func (rc repoCache) partialBytes(etag string) int64 {
-	entries, err := os.ReadDir(extended(rc.blobs()))
+func (at spot) partialBytes() int64 {
+	entries, err := os.ReadDir(extended(at.dir))
 	if err != nil {
 		return 0
 	}
 	var most int64
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), etag+".") && strings.HasSuffix(e.Name(), suffixPartial) {
+		if strings.HasPrefix(e.Name(), at.stem+".") && strings.HasSuffix(e.Name(), suffixPartial) {
 			if st, err := e.Info(); err == nil {
 				most = max(most, allocated(st))
 			}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 )
 
 // Snapshot brings the selected files of a revision into the cache, several at
@@ -81,7 +80,12 @@ func (c *Client) snapshot(ctx context.Context, r Repo, revision string, o Snapsh
 	if o.Workers > 0 {
 		workers = o.Workers
 	}
-	return s, c.fetchAll(ctx, r, cm, missing, workers)
+	return s, forEach(ctx, missing, workers, func(ctx context.Context, f File) error {
+		if _, err := c.fetch(ctx, r, cm, f); err != nil {
+			return withPlace(err, "download", r, string(cm), f.Path)
+		}
+		return nil
+	})
 }
 
 // fallBack answers from the cache when the Hub cannot be reached.
@@ -208,38 +212,9 @@ func (c *Client) snapshotSpace(rc repoCache, files []File) error {
 		if etag := f.Etag(); !seen[etag] {
 			seen[etag] = true
 			if !exists(rc.blob(etag)) {
-				need += max(f.Size-rc.partialBytes(etag), 0)
+				need += max(f.Size-rc.spot(etag).partialBytes(), 0)
 			}
 		}
 	}
-	return c.checkSpace(need)
-}
-
-// fetchAll runs the workers. The first failure stops the rest; what is
-// already there stays.
-func (c *Client) fetchAll(ctx context.Context, r Repo, cm Commit, files []File, workers int) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	queue := make(chan File)
-	var wg sync.WaitGroup
-	for range min(workers, len(files)) {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for f := range queue {
-				if ctx.Err() != nil {
-					continue
-				}
-				if _, err := c.fetch(ctx, r, cm, f); err != nil {
-					cancel(withPlace(err, "download", r, string(cm), f.Path))
-				}
-			}
-		}()
-	}
-	for _, f := range files {
-		queue <- f
-	}
-	close(queue)
-	wg.Wait()
-	return context.Cause(ctx)
+	return c.checkSpace(rc.root, need)
 }

@@ -10,6 +10,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"path/filepath"
 	"sync"
 )
 
@@ -253,9 +254,10 @@ func (t *transfer) copy(ctx context.Context, a *answer, w *writer, end int64) er
 
 func (t *transfer) diskError(err error) error {
 	if isNoSpace(err) {
-		free, _ := freeSpace(t.c.opts.CacheDir)
+		dir := filepath.Dir(t.p.path)
+		free, _ := freeSpace(dir)
 		have, _ := t.p.state()
-		return &DiskSpaceError{Dir: t.c.opts.CacheDir, Need: t.size - have, Free: free}
+		return &DiskSpaceError{Dir: dir, Need: t.size - have, Free: free}
 	}
 	return &Error{Kind: ErrCache, File: t.file, Err: err}
 }
