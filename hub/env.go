@@ -125,6 +125,7 @@ func OptionsFromEnv(getenv func(string) string, home string) (Env, error) {
 				e.Warnings = append(e.Warnings, err.Error())
 			} else if t != "" {
 				e.Options.Token, e.TokenSource = t, e.TokenPath
+				e.warnExpired()
 			}
 		}
 	}
@@ -153,6 +154,19 @@ func OptionsFromEnv(getenv func(string) string, home string) (Env, error) {
 		e.Options.RootCAs = pool
 	}
 	return e, nil
+}
+
+// warnExpired says so if the token of the token file is known to have expired.
+func (e *Env) warnExpired() {
+	stored, err := StoredTokens(filepath.Join(filepath.Dir(e.TokenPath), "stored_tokens"))
+	if err != nil {
+		return
+	}
+	for _, t := range stored {
+		if t.Token == e.Options.Token && !t.Expires.IsZero() && time.Now().After(t.Expires) {
+			e.Warnings = append(e.Warnings, fmt.Sprintf("the token %q expired on %s; log in again", t.Name, t.Expires.UTC().Format(time.DateTime)))
+		}
+	}
 }
 
 // isTrue is the Hub's rule for switches.
