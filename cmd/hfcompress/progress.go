@@ -43,7 +43,6 @@ type barProgress struct {
 	mu   sync.Mutex
 	pool *mpb.Progress
 	bars map[string]*mpb.Bar
-	done map[string]bool
 }
 
 func (p *barProgress) observe(e compress.Event) {
