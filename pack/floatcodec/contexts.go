@@ -183,7 +183,7 @@ func (t *Trainer) trainContexts(m *Model, sym []byte, total int64, limit uint64)
 						counts[k] = all // not in the sample, but it may occur
 					}
 				}
-				c := newRANS(counts, m.layout.stride(), precision(total))
+				c := newRANS(counts, m.layout.stride(), precision(total), lanes(Max))
 				c.ctx = ctx
 				if cost := c.expectContexts(counts, len(sym), total); cost < limit {
 					best, limit = c, cost
@@ -203,6 +203,6 @@ func (c *coder) expectContexts(counts [][256]uint32, sampled int, total int64) u
 			seen += uint64(n)
 		}
 	}
-	fixed := len(c.append(nil)) + (int(total>>chunkLog)+1)*ransLanes*4
+	fixed := len(c.append(nil)) + (int(total>>chunkLog)+1)*c.lanes*4
 	return scale(sum, uint64(total), max(seen, uint64(sampled))) + uint64(fixed)*8*costUnit
 }

@@ -48,6 +48,7 @@ type coder struct {
 	weights []ransWeights // rans as stored
 
 	precision int       // of weights, in bits
+	lanes     int       // states
 	ctx       *contexts // which rANS table an element uses; nil: one per block
 	encOnce   sync.Once
 	huffEnc   *huffCoder

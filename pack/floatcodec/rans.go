@@ -6,12 +6,14 @@ import (
 	"math/bits"
 )
 
-// The rANS coder (Duda, 2013; byte-wise interleaving after Giesen, 2014) keeps
-// ransLanes states of 32 bits; symbol i belongs to lane i mod ransLanes. States
-// take and give words of 16 bits, in the order in which a decoder that goes
-// through the symbols needs them.
+// The rANS coder (Duda, 2013; interleaving after Giesen, 2014) keeps several
+// states of 32 bits, a power of two; symbol i belongs to state i mod their number.
+// States take and give words of 16 bits, in the order in which a decoder that
+// goes through the symbols needs them. More states leave more to do at once, and
+// take four bytes each in every chunk.
 const (
-	ransLanes = 32
+	maxLanes  = 32
+	minLanes  = 4
 	probBits  = 12
 	probTotal = 1 << probBits
 	ransLow   = 1 << 16 // states stay in [ransLow, 2^32)
@@ -93,11 +95,12 @@ type ransCoder struct {
 	syms   [][256]ransSymbol
 	costs  *packedCosts
 	filler byte
+	lanes  int
 }
 
 func newRansCoder(c *coder) *ransCoder {
 	freqs := c.rans
-	r := &ransCoder{syms: make([][256]ransSymbol, len(freqs))}
+	r := &ransCoder{syms: make([][256]ransSymbol, len(freqs)), lanes: c.lanes}
 	var all [256]int
 	for t := range freqs {
 		start := uint32(0)
@@ -180,10 +183,11 @@ func (r *ransCoder) append(dst, sym, tables []byte, missing func(i int)) []byte 
 			missing(i)
 		}
 	}
-	var x [ransLanes]uint32
+	var x [maxLanes]uint32
 	for i := range x {
 		x[i] = ransLow
 	}
+	lane := r.lanes - 1
 	words := make([]uint16, 0, n)
 	for i := n - 1; i >= 0; i-- {
 		t := &r.syms[tables[i]]
@@ -191,14 +195,14 @@ func (r *ransCoder) append(dst, sym, tables []byte, missing func(i int)) []byte 
 		if e.freq == 0 {
 			e = commonest(t, r.filler)
 		}
-		s := &x[i%ransLanes]
+		s := &x[i&lane&(maxLanes-1)]
 		if uint64(*s) >= uint64(e.freq)<<(32-probBits) {
 			words = append(words, uint16(*s))
 			*s >>= 16
 		}
 		*s = *s/e.freq<<probBits + *s%e.freq + e.start
 	}
-	for _, s := range x {
+	for _, s := range x[:r.lanes] {
 		dst = binary.LittleEndian.AppendUint32(dst, s)
 	}
 	for i := len(words) - 1; i >= 0; i-- {
@@ -236,12 +240,12 @@ func (c *coder) ransDecode(sym, payload, tables []byte) error {
 			return err
 		}
 	}
-	states, b, err := cut(b, 4*ransLanes)
+	states, b, err := cut(b, 4*c.lanes)
 	if err != nil {
 		return err
 	}
-	var x [ransLanes]uint32
-	for i := range x {
+	var x [maxLanes]uint32
+	for i := range c.lanes {
 		if x[i] = binary.LittleEndian.Uint32(states[4*i:]); x[i] < ransLow {
 			return fmt.Errorf("%w: rANS state", ErrCorrupt)
 		}
@@ -249,9 +253,9 @@ func (c *coder) ransDecode(sym, payload, tables []byte) error {
 	for blk := range blocks {
 		lo, hi := blk*blockLen, min(n, (blk+1)*blockLen)
 		if tables != nil {
-			b, err = ransMixed(sym[lo:hi], b, &x, dec, tables[lo:hi])
+			b, err = ransMixed(sym[lo:hi], b, &x, c.lanes-1, dec, tables[lo:hi])
 		} else if t := sel.selector(blk); t < len(dec) {
-			b, err = ransBlock(sym[lo:hi], b, &x, &dec[t])
+			b, err = ransBlock(sym[lo:hi], b, &x, c.lanes-1, &dec[t])
 		} else {
 			err = fmt.Errorf("%w: no table %d", ErrCorrupt, t)
 		}
@@ -259,13 +263,13 @@ func (c *coder) ransDecode(sym, payload, tables []byte) error {
 			return err
 		}
 	}
-	return ransFinish(b, &x)
+	return ransFinish(b, x[:c.lanes])
 }
 
 // ransMixed is ransBlock with a table for each symbol.
-func ransMixed(sym, b []byte, x *[ransLanes]uint32, dec []ransTable, tables []byte) ([]byte, error) {
+func ransMixed(sym, b []byte, x *[maxLanes]uint32, lane int, dec []ransTable, tables []byte) ([]byte, error) {
 	for i := range sym {
-		s := x[i%ransLanes]
+		s := x[i&lane&(maxLanes-1)]
 		e := dec[tables[i]][s&(probTotal-1)]
 		sym[i] = byte(e)
 		s = (e>>8&(probTotal-1)+1)*(s>>probBits) + e>>20
@@ -276,12 +280,12 @@ func ransMixed(sym, b []byte, x *[ransLanes]uint32, dec []ransTable, tables []by
 			s = s<<16 | uint32(binary.LittleEndian.Uint16(b))
 			b = b[2:]
 		}
-		x[i%ransLanes] = s
+		x[i&lane&(maxLanes-1)] = s
 	}
 	return b, nil
 }
 
-func ransFinish(b []byte, x *[ransLanes]uint32) error {
+func ransFinish(b []byte, x []uint32) error {
 	if len(b) != 0 {
 		return fmt.Errorf("%w: %d bytes after the last rANS word", ErrCorrupt, len(b))
 	}
@@ -295,9 +299,9 @@ func ransFinish(b []byte, x *[ransLanes]uint32) error {
 
 // ransBlock decodes one block, which starts at lane 0, and returns what is left
 // of the words.
-func ransBlock(sym, b []byte, x *[ransLanes]uint32, t *ransTable) ([]byte, error) {
+func ransBlock(sym, b []byte, x *[maxLanes]uint32, lane int, t *ransTable) ([]byte, error) {
 	for i := range sym {
-		s := x[i%ransLanes]
+		s := x[i&lane&(maxLanes-1)]
 		e := t[s&(probTotal-1)]
 		sym[i] = byte(e)
 		s = (e>>8&(probTotal-1)+1)*(s>>probBits) + e>>20
@@ -308,7 +312,7 @@ func ransBlock(sym, b []byte, x *[ransLanes]uint32, t *ransTable) ([]byte, error
 			s = s<<16 | uint32(binary.LittleEndian.Uint16(b))
 			b = b[2:]
 		}
-		x[i%ransLanes] = s
+		x[i&lane&(maxLanes-1)] = s
 	}
 	return b, nil
 }
@@ -377,8 +381,8 @@ const (
 )
 
 // newRANS returns a coder with a table for each set of counts.
-func newRANS(counts [][256]uint32, stride, precision int) *coder {
-	c := &coder{stride: stride, precision: precision}
+func newRANS(counts [][256]uint32, stride, precision, lanes int) *coder {
+	c := &coder{stride: stride, precision: precision, lanes: lanes}
 	for i := range counts {
 		f := normalise(&counts[i])
 		c.addTable(weigh(&f, precision))
@@ -397,7 +401,7 @@ func (c *coder) appendRANS(dst []byte) []byte {
 	if c.ctx != nil {
 		kind = coderRANSContexts
 	}
-	dst = append(dst, kind, byte(len(c.rans)), byte(c.precision))
+	dst = append(dst, kind, byte(len(c.rans)), byte(c.precision|laneCode(c.lanes)<<4))
 	if c.ctx != nil {
 		dst = c.ctx.append(dst)
 	}
@@ -408,16 +412,19 @@ func (c *coder) appendRANS(dst []byte) []byte {
 	return w.flush()
 }
 
+// laneCode is how often the number of lanes is halved from maxLanes.
+func laneCode(lanes int) int { return bits.Len(uint(maxLanes/lanes)) - 1 }
+
 func parseRANS(b []byte, stride int, m *Model, byContext bool) (*coder, []byte, error) {
 	limit := byte(maxTables)
 	if byContext {
 		limit = maxContexts
 	}
-	if len(b) < 2 || b[0] == 0 || b[0] > limit || b[1] > maxBits {
+	if len(b) < 2 || b[0] == 0 || b[0] > limit || b[1]&15 > maxBits || maxLanes>>(b[1]>>4) < minLanes {
 		return nil, nil, fmt.Errorf("%w: bad number of rANS tables", ErrCorrupt)
 	}
 	n := int(b[0])
-	c := &coder{stride: stride, precision: int(b[1])}
+	c := &coder{stride: stride, precision: int(b[1] & 15), lanes: maxLanes >> (b[1] >> 4)}
 	b = b[2:]
 	var err error
 	if byContext {

@@ -312,7 +312,7 @@ func (t *Trainer) trainSymbols(m *Model, sym []byte, total int64) *coder {
 		}
 		coders := []*coder{newHuffman(counts, m.layout.stride())}
 		if t.opts.Level != Fast {
-			coders = append(coders, newRANS(counts, m.layout.stride(), precision(total)))
+			coders = append(coders, newRANS(counts, m.layout.stride(), precision(total), lanes(t.opts.Level)))
 		}
 		for _, c := range coders {
 			if cost := c.expect(stats, len(sym), total); cost < bestCost {
@@ -324,6 +324,14 @@ func (t *Trainer) trainSymbols(m *Model, sym []byte, total int64) *coder {
 		best = c
 	}
 	return best
+}
+
+// lanes returns the number of rANS states.
+func lanes(level Level) int {
+	if level == Max {
+		return 8
+	}
+	return maxLanes
 }
 
 // entropyCost returns what total symbols take at least with one table.
@@ -539,7 +547,7 @@ func (c *coder) expect(blocks []blockStats, sampled int, total int64) uint64 {
 	fixed := len(c.append(nil))
 	chunks := int(total>>chunkLog) + 1
 	if c.rans != nil {
-		fixed += chunks * ransLanes * 4
+		fixed += chunks * c.lanes * 4
 	} else {
 		fixed += chunks * 4 * (segments - 1)
 	}
