@@ -242,3 +242,47 @@ func TestContexts(t *testing.T) {
 	roundTrip(t, tensor.BF16, tensor.Shape{2, 150, 700}, raw, Options{Level: Max})
 	roundTrip(t, tensor.BF16, tensor.Shape{300, 701}, raw, Options{Level: Max}) // not this shape
 }
+
+// TestSplit compares splitting by words with splitting one element at a time.
+func TestSplit(t *testing.T) {
+	for _, l := range knownLayouts {
+		for _, base := range []int{0, 3, 300} {
+			if l.sym <= 8 && base > 0 {
+				continue
+			}
+			const n = 8*9 + 5
+			raw := randomBytes(n*l.width, uint64(base))
+			s := newSplitter(l, base)
+			sym, low := new(scratch).streams(l, n)
+			over := s.split(raw, n, sym, low)
+			wantOver := false
+			for i := range n {
+				y, rest := s.element(raw[i*l.width:])
+				at := s.streamIndex(i, n)
+				if s.elementIndex(at, n) != i {
+					t.Fatalf("%v: element %d is at %d, which is element %d", l, i, at, s.elementIndex(at, n))
+				}
+				wantOver = wantOver || y > 255
+				if sym[at] != byte(y) || s.restAt(low, at) != rest {
+					t.Fatalf("%v, base %d: element %d: symbol %x, rest %x; want %x, %x", l, base, i, sym[at], s.restAt(low, at), byte(y), rest)
+				}
+				back := make([]byte, l.width)
+				s.join(back, y, rest)
+				if !bytes.Equal(back, raw[i*l.width:(i+1)*l.width]) {
+					t.Fatalf("%v, base %d: element %d joined to %x", l, base, i, back)
+				}
+			}
+			if over != wantOver {
+				t.Errorf("%v, base %d: over is %v", l, base, over)
+			}
+			merged := make([]byte, len(raw))
+			s.merge(merged, n, sym, low)
+			for i := range n {
+				y, _ := s.element(raw[i*l.width:])
+				if y <= 255 && !bytes.Equal(merged[i*l.width:(i+1)*l.width], raw[i*l.width:(i+1)*l.width]) {
+					t.Fatalf("%v, base %d: element %d merged to other bits", l, base, i)
+				}
+			}
+		}
+	}
+}

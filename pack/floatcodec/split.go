@@ -70,7 +70,8 @@ func (s *splitter) split(src []byte, n int, sym []byte, low [][]byte) (over bool
 	var overBits uint64
 	gb := 8 * s.width
 	var out [9]uint64 // the low streams' words, and the symbols' in the last
-	for g := range groups {
+	done, over := s.splitGroups(src, groups, sym, low)
+	for g := done; g < groups; g++ {
 		in := src[g*gb : g*gb+gb]
 		clear(out[:])
 		for k := range s.width {
@@ -95,7 +96,7 @@ func (s *splitter) split(src []byte, n int, sym []byte, low [][]byte) (over bool
 			binary.LittleEndian.PutUint64(low[j][8*g:], out[j])
 		}
 	}
-	over = overBits != 0
+	over = over || overBits != 0
 	for i := groups * 8; i < n; i++ {
 		y, rest := s.element(src[i*s.width:])
 		if y > 255 {
@@ -194,7 +195,7 @@ func (s *splitter) merge(dst []byte, n int, sym []byte, low [][]byte) {
 	planes, hasField := s.planes(), s.field() > 0
 	gb := 8 * s.width
 	var in [8]uint64
-	for g := range groups {
+	for g := s.mergeGroups(dst, groups, sym, low); g < groups; g++ {
 		out := dst[g*gb : g*gb+gb]
 		q := binary.LittleEndian.Uint64(sym[8*g:])
 		for j := range low {

@@ -1,0 +1,152 @@
+package floatcodec
+
+import "encoding/binary"
+
+// The layouts that most weights have get code of their own: with constants in
+// place of a layout's fields, the compiler keeps a group in registers. Each
+// function handles the first groups*8 elements; see split and merge for what it
+// does.
+
+const (
+	lanes16 = 0x0001000100010001
+	lanes32 = 0x0000000100000001
+)
+
+var (
+	f16Layout  = layout{2, 5, 6}
+	f32Layout  = layout{4, 8, 9}
+	e4m3Layout = layout{1, 4, 5}
+	e5m2Layout = layout{1, 5, 6}
+)
+
+// splitGroups splits complete groups and returns how many; 0 for layouts
+// without code of their own.
+func (s *splitter) splitGroups(src []byte, groups int, sym []byte, low [][]byte) (done int, over bool) {
+	switch s.layout {
+	case f16Layout:
+		splitF16(src, groups, sym, low[0], low[1])
+	case f32Layout:
+		over = splitF32(src, groups, sym, low[0], low[1], low[2], s.negBase)
+	case e4m3Layout:
+		splitF8(src, groups, sym, low[0], 2)
+	case e5m2Layout:
+		splitF8(src, groups, sym, low[0], 1)
+	default:
+		return 0, false
+	}
+	return groups, over
+}
+
+// mergeGroups is the inverse of splitGroups.
+func (s *splitter) mergeGroups(dst []byte, groups int, sym []byte, low [][]byte) int {
+	switch s.layout {
+	case f16Layout:
+		mergeF16(dst, groups, sym, low[0], low[1])
+	case f32Layout:
+		mergeF32(dst, groups, sym, low[0], low[1], low[2], s.swar.base)
+	case e4m3Layout:
+		mergeF8(dst, groups, sym, low[0], 2)
+	case e5m2Layout:
+		mergeF8(dst, groups, sym, low[0], 1)
+	default:
+		return 0
+	}
+	return groups
+}
+
+func splitF16(src []byte, groups int, sym, field, plane []byte) {
+	src, sym, field, plane = src[:groups*16], sym[:groups*8], field[:groups*8], plane[:groups*8]
+	for len(src) >= 16 && len(sym) >= 8 && len(field) >= 8 && len(plane) >= 8 {
+		a, b := binary.LittleEndian.Uint64(src), binary.LittleEndian.Uint64(src[8:])
+		y := a>>9&(lanes16*0x3f) | b>>9&(lanes16*0x3f)<<8
+		f := a>>8&lanes16 | a>>14&(lanes16*2) | (b>>8&lanes16|b>>14&(lanes16*2))<<8
+		p := a&(lanes16*0xff) | b&(lanes16*0xff)<<8
+		binary.LittleEndian.PutUint64(sym, y)
+		binary.LittleEndian.PutUint64(field, f)
+		binary.LittleEndian.PutUint64(plane, p)
+		src, sym, field, plane = src[16:], sym[8:], field[8:], plane[8:]
+	}
+}
+
+func mergeF16(dst []byte, groups int, sym, field, plane []byte) {
+	dst, sym, field, plane = dst[:groups*16], sym[:groups*8], field[:groups*8], plane[:groups*8]
+	for len(dst) >= 16 && len(sym) >= 8 && len(field) >= 8 && len(plane) >= 8 {
+		y, f, p := binary.LittleEndian.Uint64(sym), binary.LittleEndian.Uint64(field), binary.LittleEndian.Uint64(plane)
+		a := y&(lanes16*0x3f)<<9 | f&lanes16<<8 | f&(lanes16*2)<<14 | p&(lanes16*0xff)
+		y, f, p = y>>8, f>>8, p>>8
+		b := y&(lanes16*0x3f)<<9 | f&lanes16<<8 | f&(lanes16*2)<<14 | p&(lanes16*0xff)
+		binary.LittleEndian.PutUint64(dst, a)
+		binary.LittleEndian.PutUint64(dst[8:], b)
+		dst, sym, field, plane = dst[16:], sym[8:], field[8:], plane[8:]
+	}
+}
+
+func splitF32(src []byte, groups int, sym, field, high, lowest []byte, neg uint64) bool {
+	const m = lanes32 * 0xff
+	var over uint64
+	src, sym, field = src[:groups*32], sym[:groups*8], field[:groups*8]
+	high, lowest = high[:groups*8], lowest[:groups*8]
+	for len(src) >= 32 && len(sym) >= 8 && len(field) >= 8 && len(high) >= 8 && len(lowest) >= 8 {
+		var y, f, h, l uint64
+		for k := range 4 {
+			q := binary.LittleEndian.Uint64(src[8*k:])
+			z := (q>>22&(lanes32*0x1ff) + neg) & (lanes32 * 0x1ff)
+			over |= z
+			sh := 8 * k & 63
+			y |= z & m << sh
+			f |= (q>>16&(lanes32*0x3f) | q>>25&(lanes32*0x40)) << sh
+			h |= q >> 8 & m << sh
+			l |= q & m << sh
+		}
+		binary.LittleEndian.PutUint64(sym, y)
+		binary.LittleEndian.PutUint64(field, f)
+		binary.LittleEndian.PutUint64(high, h)
+		binary.LittleEndian.PutUint64(lowest, l)
+		src, sym, field, high, lowest = src[32:], sym[8:], field[8:], high[8:], lowest[8:]
+	}
+	return over&(lanes32*0x100) != 0
+}
+
+func mergeF32(dst []byte, groups int, sym, field, high, lowest []byte, base uint64) {
+	const m = lanes32 * 0xff
+	dst, sym, field = dst[:groups*32], sym[:groups*8], field[:groups*8]
+	high, lowest = high[:groups*8], lowest[:groups*8]
+	for len(dst) >= 32 && len(sym) >= 8 && len(field) >= 8 && len(high) >= 8 && len(lowest) >= 8 {
+		y, f := binary.LittleEndian.Uint64(sym), binary.LittleEndian.Uint64(field)
+		h, l := binary.LittleEndian.Uint64(high), binary.LittleEndian.Uint64(lowest)
+		for k := range 4 {
+			x := (y&m+base)&(lanes32*0x1ff)<<22 | f&(lanes32*0x3f)<<16 | f&(lanes32*0x40)<<25 | h&m<<8 | l&m
+			binary.LittleEndian.PutUint64(dst[8*k:], x)
+			y, f, h, l = y>>8, f>>8, h>>8, l>>8
+		}
+		dst, sym, field, high, lowest = dst[32:], sym[8:], field[8:], high[8:], lowest[8:]
+	}
+}
+
+// splitF8 splits floats of eight bits with rest mantissa bits below the symbol.
+func splitF8(src []byte, groups int, sym, field []byte, rest int) {
+	src, sym, field = src[:groups*8], sym[:groups*8], field[:groups*8]
+	below := uint64(lanes8 * (1<<rest - 1))
+	symMask := uint64(lanes8 * (0x7f >> rest))
+	sign := uint64(lanes8 << rest)
+	r := uint(rest) & 7
+	for len(src) >= 8 && len(sym) >= 8 && len(field) >= 8 {
+		q := binary.LittleEndian.Uint64(src)
+		binary.LittleEndian.PutUint64(sym, q>>r&symMask)
+		binary.LittleEndian.PutUint64(field, q&below|q>>(7-r)&sign)
+		src, sym, field = src[8:], sym[8:], field[8:]
+	}
+}
+
+func mergeF8(dst []byte, groups int, sym, field []byte, rest int) {
+	dst, sym, field = dst[:groups*8], sym[:groups*8], field[:groups*8]
+	below := uint64(lanes8 * (1<<rest - 1))
+	symMask := uint64(lanes8 * (0x7f >> rest))
+	r := uint(rest) & 7
+	for len(dst) >= 8 && len(sym) >= 8 && len(field) >= 8 {
+		y, f := binary.LittleEndian.Uint64(sym), binary.LittleEndian.Uint64(field)
+		x := y&symMask<<r | f&below | f<<(7-r)&(lanes8*0x80)
+		binary.LittleEndian.PutUint64(dst, x)
+		dst, sym, field = dst[8:], sym[8:], field[8:]
+	}
+}
