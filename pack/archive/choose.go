@@ -1,0 +1,193 @@
+package archive
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+
+	"github.com/hfcompress/compress/pack/floatcodec"
+	"github.com/hfcompress/compress/tensor"
+)
+
+// choice says how a segment will be stored.
+type choice struct {
+	kind  byte
+	dtype tensor.DType
+	model *floatcodec.Model
+	base  int // stream of the base
+	// key is equal for equal segments, and rarely for others.
+	key Digest
+}
+
+// source is where a segment's bytes are read.
+type source struct {
+	r    io.ReaderAt
+	off  int64
+	size int64
+}
+
+func (s source) readAt(b []byte, off int64) error { return fillAt(s.r, b, s.off+off) }
+
+// fillAt fills b. Fewer bytes mean that the source was cut.
+func fillAt(r io.ReaderAt, b []byte, off int64) error {
+	n, err := r.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || err == io.EOF {
+		return ErrChanged
+	}
+	return err
+}
+
+// sampleBlock is how much of a segment is looked at in one place.
+const sampleBlock = 1 << 17
+
+// sample is one of up to four chunks of a segment, spread over it.
+type sample struct {
+	chunk int
+	raw   []byte
+}
+
+func samples(s source, chunk int) ([]sample, error) {
+	chunks := chunkCount(s.size, chunk)
+	take := min(chunks, 4)
+	out := make([]sample, take)
+	for i := range take {
+		n := i
+		if take > 1 {
+			n = i * (chunks - 1) / (take - 1)
+		}
+		off := n * int64(chunk)
+		out[i] = sample{int(n), make([]byte, min(int64(chunk), s.size-off))}
+		if err := s.readAt(out[i].raw, off); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// choose looks at samples of a segment and fixes how it is stored.
+func (w *Writer) choose(seg *segment, src source) (*choice, error) {
+	blocks, err := samples(src, sampleBlock)
+	if err != nil {
+		return nil, err
+	}
+	c := &choice{key: sampleKey(src.size, blocks)}
+	if src.size == 0 {
+		return c, nil
+	}
+	if seg.tensor {
+		c.dtype = seg.dtype
+		if c.model, err = train(seg.dtype, seg.shape, src, w.opts.Level, nil); err != nil {
+			return nil, err
+		}
+		if w.opts.Level != floatcodec.Fast || !seg.dtype.IsFloat() || src.size <= 4*sampleBlock {
+			chunks, err := samples(src, c.model.ChunkBytes())
+			if err != nil {
+				return nil, err
+			}
+			plain := estimate(src.size, chunks, w.bytesCost)
+			coded := estimate(src.size, chunks, func(i int, raw []byte) int64 { return int64(len(c.model.AppendChunk(nil, i, raw))) })
+			if plain < coded+int64(len(c.model.Append(nil))) {
+				c.model = nil
+			}
+		}
+		if err := w.chooseDelta(c, seg, src); err != nil {
+			return nil, err
+		}
+	} else if c.dtype = w.guess(blocks, src.size); c.dtype != tensor.Invalid {
+		if c.model, err = train(c.dtype, nil, src, w.opts.Level, nil); err != nil {
+			return nil, err
+		}
+	}
+	if c.model != nil && c.kind == kindBytes {
+		c.kind = kindFloat
+	}
+	return c, nil
+}
+
+func sampleKey(size int64, blocks []sample) Digest {
+	h := sha256.New()
+	h.Write(binary.LittleEndian.AppendUint64(nil, uint64(size)))
+	for _, b := range blocks {
+		h.Write(b.raw)
+	}
+	return Digest(h.Sum(nil))
+}
+
+// train makes the model of a segment. With transform, the model is of what that
+// makes of each chunk: a byte for each element.
+func train(d tensor.DType, shape tensor.Shape, src source, level floatcodec.Level, transform *deltaSource) (*floatcodec.Model, error) {
+	size, width := src.size, 1
+	if transform != nil {
+		width = transform.form.width
+		size /= int64(width)
+	}
+	t, err := floatcodec.NewTrainer(d, shape, size, floatcodec.Options{Level: level})
+	if err != nil {
+		return nil, err
+	}
+	var b []byte
+	for _, i := range t.Sample() {
+		off, n := t.ChunkRange(i)
+		if cap(b) < n*width {
+			b = make([]byte, n*width)
+		}
+		raw := b[:n*width]
+		if err := src.readAt(raw, off*int64(width)); err != nil {
+			return nil, err
+		}
+		if transform != nil {
+			if raw, err = transform.classes(raw, off*int64(width)); err != nil {
+				return nil, err
+			}
+		}
+		if err := t.Add(i, raw); err != nil {
+			return nil, err
+		}
+	}
+	return t.Model()
+}
+
+// guess finds what elements a stretch of unknown bytes may consist of: files of
+// other formats hold weights too. Invalid means none.
+func (w *Writer) guess(blocks []sample, size int64) tensor.DType {
+	if size < sampleBlock {
+		return tensor.Invalid
+	}
+	plain := estimate(size, blocks, w.bytesCost)
+	if plain < size/10*6 {
+		return tensor.Invalid // text, or something else that a codec for floats does not know
+	}
+	best, cost := tensor.Invalid, plain/100*97
+	for _, d := range []tensor.DType{tensor.F32, tensor.BF16, tensor.F16} {
+		coded := estimate(size, blocks, func(_ int, raw []byte) int64 {
+			enc, err := floatcodec.Encode(nil, d, nil, raw, floatcodec.Options{Level: w.opts.Level})
+			if err != nil { // the type and the level are known to be good
+				panic(err)
+			}
+			return int64(len(enc))
+		})
+		if coded < cost {
+			best, cost = d, coded
+		}
+	}
+	return best
+}
+
+// bytesCost returns what raw takes as plain bytes.
+func (w *Writer) bytesCost(i int, raw []byte) int64 {
+	return int64(len(appendBytesChunk(nil, i, raw, w.opts.Level)))
+}
+
+// estimate returns what size bytes take if they are like the samples, of which
+// cost gives the encoded size.
+func estimate(size int64, samples []sample, cost func(chunk int, raw []byte) int64) int64 {
+	raw, sum := int64(0), int64(0)
+	for _, s := range samples {
+		raw += int64(len(s.raw))
+		sum += cost(s.chunk, s.raw)
+	}
+	return int64(float64(sum) * (float64(size) / float64(raw)))
+}

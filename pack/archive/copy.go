@@ -1,0 +1,207 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+)
+
+// job is a stretch of one segment that is decoded at once.
+type job struct {
+	segment int
+	off     int64
+	buf     []byte
+	last    bool // of its segment
+	err     error
+	done    chan struct{}
+}
+
+// copyFile decodes a file in parallel and hands its bytes to sink in order. The
+// buffers in use do not depend on the file's size. After each segment, segment
+// is called if it is not nil.
+func (r *Reader) copyFile(ctx context.Context, number, workers int, sink func([]byte) error, segment func(int) error) error {
+	f := &r.x.files[number]
+	view := &FileReader{r: r, f: f}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if workers <= 0 {
+		workers = r.workers
+	}
+	order := make(chan *job, 2*workers)
+	work := make(chan *job, 2*workers)
+	free := make(chan *job, 2*workers+2)
+	for range cap(free) {
+		free <- &job{}
+	}
+	for range workers {
+		go func() {
+			for j := range work {
+				j.err = r.readStream(int(f.segments[j.segment]), j.off, j.buf, 1)
+				close(j.done)
+			}
+		}()
+	}
+	var failed error
+	go func() {
+		defer close(order)
+		defer close(work)
+		failed = r.feed(ctx, f, view, free, order, work)
+	}()
+	var err error
+	for j := range order {
+		<-j.done
+		if err == nil {
+			err = r.deliver(f, view, j, sink, segment)
+		}
+		if err != nil {
+			cancel()
+			continue
+		}
+		free <- j
+	}
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
+func (r *Reader) deliver(f *file, view *FileReader, j *job, sink func([]byte) error, segment func(int) error) error {
+	if j.err != nil {
+		return view.name(j.segment, j.err)
+	}
+	if err := sink(j.buf); err != nil {
+		return err
+	}
+	if j.last && segment != nil {
+		if err := segment(j.segment); err != nil {
+			return view.name(j.segment, err)
+		}
+	}
+	return nil
+}
+
+// feed cuts a file into jobs of whole chunks.
+func (r *Reader) feed(ctx context.Context, f *file, view *FileReader, free, order, work chan *job) error {
+	for i, s := range f.segments {
+		size := r.x.streams[s].size
+		step := int64(runBytes)
+		if size > 0 {
+			owner, at, err := r.resolve(int(s))
+			if err != nil {
+				return view.name(i, err)
+			}
+			t, err := owner.table(at)
+			if err != nil {
+				return view.name(i, err)
+			}
+			step = max(int64(runBytes/t.chunk), 1) * int64(t.chunk)
+		}
+		for off := int64(0); ; off += step {
+			n := min(step, size-off)
+			var j *job
+			select {
+			case j = <-free:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if int64(cap(j.buf)) < n {
+				j.buf = make([]byte, n)
+			}
+			*j = job{segment: i, off: off, buf: j.buf[:n], last: off+n == size, done: make(chan struct{})}
+			order <- j
+			work <- j
+			if j.last {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file to w and compares its SHA-256.
+func (r *Reader) writeFile(ctx context.Context, number, workers int, w io.Writer, progress func(int)) error {
+	sum := sha256.New()
+	err := r.copyFile(ctx, number, workers, func(b []byte) error {
+		sum.Write(b)
+		if progress != nil {
+			progress(len(b))
+		}
+		_, err := w.Write(b)
+		return err
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return checkSum(sum, &r.x.files[number])
+}
+
+func checkSum(sum hash.Hash, f *file) error {
+	if got := Digest(sum.Sum(nil)); got != f.digest {
+		return fmt.Errorf("file %s: %w", quote(f.name), corruptf("SHA-256 is %v, stored is %v", got, f.digest))
+	}
+	return nil
+}
+
+// VerifyReport says what [Reader.Verify] looked at.
+type VerifyReport struct {
+	Files, Tensors int
+	// Bytes is the size of all files together, Stored that of the archive.
+	Bytes, Stored int64
+}
+
+// Verify decodes everything and compares all checksums and digests: of chunks,
+// tensors and files. Any change of an archive's bytes is found, since each byte
+// is covered by a checksum or has only one possible value. The first fault is
+// returned; it wraps [ErrCorrupt] and names the file and the tensor. progress,
+// if not nil, is told of every stretch of bytes that was checked, from the
+// calling goroutine.
+func (r *Reader) Verify(ctx context.Context, progress func(bytes int)) (*VerifyReport, error) {
+	report := &VerifyReport{Files: len(r.x.files), Tensors: len(r.x.tensors), Stored: r.size}
+	checked := make([]bool, len(r.x.streams))
+	for i := range r.x.files {
+		f := &r.x.files[i]
+		whole, part := sha256.New(), sha256.New()
+		single := len(f.segments) == 1 // whose digest must be the file's
+		err := r.copyFile(ctx, i, 0, func(b []byte) error {
+			if !single {
+				whole.Write(b)
+			}
+			part.Write(b)
+			if progress != nil {
+				progress(len(b))
+			}
+			return nil
+		}, func(segment int) error {
+			s := f.segments[segment]
+			if got := Digest(part.Sum(nil)); got != r.x.streams[s].digest {
+				return corruptf("SHA-256 is %v, stored is %v", got, r.x.streams[s].digest)
+			}
+			checked[s] = true
+			if !single {
+				part.Reset()
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if single {
+			whole = part
+		}
+		if err := checkSum(whole, f); err != nil {
+			return nil, err
+		}
+		report.Bytes += f.size
+	}
+	// Streams that decode to nothing have tables too.
+	for i := range checked {
+		if r.x.streams[i].size == 0 {
+			if err := r.probe(i); err != nil {
+				return nil, fmt.Errorf("stream %d: %w", i, err)
+			}
+		}
+	}
+	return report, nil
+}

@@ -1,0 +1,170 @@
+package archive
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// tableCache keeps the tables of the streams used last. Tables of thousands of
+// tensors would take more memory than their tensors' chunks.
+type tableCache struct {
+	mu     sync.Mutex
+	tables map[int]*table
+	order  []int // from the one read first
+}
+
+const cachedTables = 32
+
+func (r *Reader) table(i int) (*table, error) {
+	c := &r.tables
+	c.mu.Lock()
+	t := c.tables[i]
+	c.mu.Unlock()
+	if t != nil {
+		return t, nil
+	}
+	s := &r.x.streams[i]
+	b := make([]byte, s.table)
+	if err := r.readAt(b, s.offset+s.data); err != nil {
+		return nil, err
+	}
+	t, err := parseTable(b, s)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tables == nil {
+		c.tables = make(map[int]*table, cachedTables)
+	}
+	if other := c.tables[i]; other != nil {
+		return other, nil // somebody else was faster
+	}
+	if len(c.order) == cachedTables {
+		delete(c.tables, c.order[0])
+		c.order = append(c.order[:0], c.order[1:]...)
+	}
+	c.tables[i] = t
+	c.order = append(c.order, i)
+	return t, nil
+}
+
+// resolve follows a stream that is one of the base to where it is stored.
+func (r *Reader) resolve(i int) (*Reader, int, error) {
+	for r.x.streams[i].kind == kindCopy {
+		if r.base == nil {
+			return nil, 0, r.noBase()
+		}
+		r, i = r.base, r.x.streams[i].base
+	}
+	return r, i, nil
+}
+
+// probe reads a stream's table, and with it makes sure that what is stored could
+// decode to what is declared.
+func (r *Reader) probe(i int) error {
+	r, i, err := r.resolve(i)
+	if err != nil {
+		return err
+	}
+	_, err = r.table(i)
+	return err
+}
+
+func (r *Reader) noBase() error {
+	return fmt.Errorf("%w: it is stored as differences from the archive %v", ErrBase, r.x.base)
+}
+
+// runBytes is how much is read from the archive at once: enough that requests
+// to a server pay.
+const runBytes = 1 << 20
+
+var encBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// readStream fills dst from byte off of a stream. The caller has checked that the
+// stream is that long.
+func (r *Reader) readStream(i int, off int64, dst []byte, workers int) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	s := &r.x.streams[i]
+	if s.needsBase() && r.base == nil {
+		return r.noBase()
+	}
+	if s.kind == kindCopy {
+		return r.base.readStream(s.base, off, dst, workers)
+	}
+	t, err := r.table(i)
+	if err != nil {
+		return err
+	}
+	first := int(off / int64(t.chunk))
+	last := int((off + int64(len(dst)) - 1) / int64(t.chunk))
+	var g errgroup.Group
+	g.SetLimit(max(workers, 1))
+	for first <= last {
+		end := first + 1
+		for end <= last && t.starts[end+1]-t.starts[first] <= runBytes && int64(end+1-first)*int64(t.chunk) <= 2*runBytes {
+			end++
+		}
+		from, to := first, end
+		first = end
+		if from == int(off/int64(t.chunk)) && end > last { // a single run
+			return r.readRun(s, t, from, to, off, dst)
+		}
+		g.Go(func() error { return r.readRun(s, t, from, to, off, dst) })
+	}
+	return g.Wait()
+}
+
+// readRun decodes the chunks from first up to end into dst, which begins at byte
+// off of the stream.
+func (r *Reader) readRun(s *stream, t *table, first, end int, off int64, dst []byte) error {
+	buf := encBuffers.Get().(*[]byte)
+	defer encBuffers.Put(buf)
+	n := int(t.starts[end] - t.starts[first])
+	if cap(*buf) < n {
+		*buf = make([]byte, n)
+	}
+	enc := (*buf)[:n]
+	if err := r.readAt(enc, s.offset+t.starts[first]); err != nil {
+		return err
+	}
+	for i := first; i < end; i++ {
+		at := int64(i)*int64(t.chunk) - off // of the chunk in dst
+		size := t.chunkSize(i)
+		part := enc[t.starts[i]-t.starts[first] : t.starts[i+1]-t.starts[first]]
+		if at >= 0 && at+int64(size) <= int64(len(dst)) {
+			if err := r.decodeChunk(s, t, i, part, dst[at:at+int64(size)]); err != nil {
+				return fmt.Errorf("chunk %d: %w", i, err)
+			}
+			continue
+		}
+		whole := make([]byte, size)
+		if err := r.decodeChunk(s, t, i, part, whole); err != nil {
+			return fmt.Errorf("chunk %d: %w", i, err)
+		}
+		if at < 0 {
+			copy(dst, whole[-at:])
+		} else {
+			copy(dst[at:], whole)
+		}
+	}
+	return nil
+}
+
+func (r *Reader) decodeChunk(s *stream, t *table, i int, enc, dst []byte) error {
+	switch t.kind {
+	case kindBytes:
+		return decodeBytesChunk(dst, i, enc)
+	case kindFloat:
+		return codecError(t.model.DecodeChunk(dst, i, enc))
+	}
+	base := make([]byte, len(dst))
+	if err := r.base.readStream(s.base, int64(i)*int64(t.chunk), base, 1); err != nil {
+		return fmt.Errorf("base archive: %w", err)
+	}
+	return decodeDeltaChunk(dst, t, i, enc, base)
+}
