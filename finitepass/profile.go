@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"sort"
 	"strconv"
+
+	"github.com/hfcompress/compress/internal/strictjson"
 )
 
 // Profile is a further table of the whole domain for calls with few rows: those
@@ -58,7 +59,7 @@ func ParseProfiles(data []byte) ([]Profile, error) {
 	if len(data) > maxProfileBytes {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrProfiles, len(data), maxProfileBytes)
 	}
-	if err := checkJSON(data); err != nil {
+	if err := strictjson.Check(data, strictjson.Options{}); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProfiles, err)
 	}
 	if trimmed := bytes.TrimSpace(data); trimmed[0] != '[' {
@@ -136,54 +137,4 @@ func bulkRows(profiles []Profile) int {
 		return 1
 	}
 	return profiles[len(profiles)-1].MaxRows + 1
-}
-
-// checkJSON refuses what encoding/json lets pass silently: duplicate keys and
-// data after the value. It bounds nesting, which no format here needs deep.
-func checkJSON(data []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	if err := checkValue(dec, 0); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return err
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return fmt.Errorf("data after the JSON value")
-	}
-	return nil
-}
-
-func checkValue(dec *json.Decoder, depth int) error {
-	if depth > 32 {
-		return fmt.Errorf("JSON nested deeper than 32")
-	}
-	tok, err := dec.Token()
-	if err != nil {
-		return err
-	}
-	delim, ok := tok.(json.Delim)
-	if !ok {
-		return nil
-	}
-	seen := map[string]bool{}
-	for dec.More() {
-		if delim == '{' {
-			key, err := dec.Token()
-			if err != nil {
-				return err
-			}
-			k, _ := key.(string)
-			if seen[k] {
-				return fmt.Errorf("duplicate key %s", quoteShort(k))
-			}
-			seen[k] = true
-		}
-		if err := checkValue(dec, depth+1); err != nil {
-			return err
-		}
-	}
-	_, err = dec.Token()
-	return err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/internal/strictjson"
 	"github.com/hfcompress/compress/pack/xortable"
 	"github.com/hfcompress/compress/tensor"
 )
@@ -102,7 +103,7 @@ func ParseRecipe(data []byte) (*Recipe, error) {
 	if len(data) > maxRecipeBytes {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrRecipe, len(data), maxRecipeBytes)
 	}
-	if err := checkJSON(data); err != nil {
+	if err := strictjson.Check(data, strictjson.Options{}); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRecipe, err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/internal/strictjson"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -104,7 +105,7 @@ type fileExamples struct {
 }
 
 func parseJSON(data []byte, limits Limits) ([]Example, error) {
-	if err := strictJSON(data, true); err != nil {
+	if err := strictjson.Check(data, strictjson.Options{Key: strictjson.LowerKey, NoNull: true}); err != nil {
 		return nil, err
 	}
 	var file fileExamples

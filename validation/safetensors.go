@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/internal/strictjson"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -86,7 +87,7 @@ func parseHeader(data []byte) ([]headerEntry, []byte, error) {
 		return nil, nil, fmt.Errorf("header of %d bytes, the file has %d and the limit is %d", size, len(data), maxHeaderBytes)
 	}
 	header, body := data[8:8+size], data[8+size:]
-	if err := strictJSON(header, false); err != nil {
+	if err := strictjson.Check(header, strictjson.Options{NoNull: true}); err != nil {
 		return nil, nil, fmt.Errorf("header: %w", err)
 	}
 	var raw map[string]json.RawMessage

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
+	"github.com/hfcompress/compress/internal/strictjson"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -84,7 +84,7 @@ func ParseRecipe(data []byte) (Recipe, error) {
 	if len(data) > maxRecipeBytes {
 		return r, fmt.Errorf("%w: %d bytes, the limit is %d", ErrRecipe, len(data), maxRecipeBytes)
 	}
-	if err := refuseRepeatedKeys(data); err != nil {
+	if err := strictjson.Check(data, strictjson.Options{Key: strictjson.LowerKey}); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrRecipe, err)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -96,55 +96,6 @@ func ParseRecipe(data []byte) (Recipe, error) {
 		return Recipe{}, err
 	}
 	return r, nil
-}
-
-// refuseRepeatedKeys walks one JSON value, which must be all there is.
-// encoding/json matches struct fields without regard to case, so keys must be
-// lower case too: otherwise "Base" would silently override "base".
-func refuseRepeatedKeys(data []byte) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	type level struct {
-		keys  map[string]bool // nil in an array
-		value bool            // the next token of an object is a value
-	}
-	var stack []level
-	for {
-		token, err := d.Token()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if top := len(stack) - 1; top >= 0 && stack[top].keys != nil && token != json.Delim('}') {
-			if key, ok := token.(string); ok && !stack[top].value {
-				if stack[top].keys[key] {
-					return fmt.Errorf("key %.40q appears twice", key)
-				}
-				if bytes.ContainsFunc([]byte(key), func(r rune) bool { return r < '0' || r > 'z' || r >= 'A' && r <= 'Z' }) {
-					return fmt.Errorf("unknown key %.40q", key)
-				}
-				stack[top].keys[key], stack[top].value = true, true
-				continue
-			}
-			stack[top].value = false
-		}
-		switch token {
-		case json.Delim('{'):
-			stack = append(stack, level{keys: map[string]bool{}})
-		case json.Delim('['):
-			stack = append(stack, level{})
-		case json.Delim('}'), json.Delim(']'):
-			stack = stack[:len(stack)-1]
-		}
-		if len(stack) == 0 {
-			if _, err := d.Token(); err != io.EOF {
-				return errors.New("text after the JSON value")
-			}
-			return nil
-		}
-	}
 }
 
 // Validate checks everything that the recipe alone can show.
