@@ -30,6 +30,9 @@ type Client struct {
 	symlinks symlinkProbe
 	locks    locker
 
+	// parallelFrom is the size from which one file is fetched in ranges.
+	parallelFrom int64
+
 	// now and random are replaced in tests.
 	now    func() time.Time
 	random func() float64
@@ -60,11 +63,13 @@ func New(opts Options) (*Client, error) {
 			{Scheme: "https", Host: "huggingface.co"},
 			{Scheme: "https", Host: "hf.co"},
 		},
-		log:      o.Logger,
-		progress: reporter{o: o.Progress},
-		conns:    make(chan struct{}, o.MaxConns),
-		now:      time.Now,
-		random:   randomUnit,
+		log:          o.Logger,
+		progress:     reporter{o: o.Progress},
+		conns:        make(chan struct{}, o.MaxConns),
+		parallelFrom: parallelFrom,
+
+		now:    time.Now,
+		random: randomUnit,
 	}
 	c.locks.try = lockFile
 	c.symlinks.disabled = o.DisableSymlinks

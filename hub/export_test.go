@@ -52,3 +52,6 @@ func (c *Client) SetPublicHubForTest(u string) {
 
 // SoftStaleForTest is how old a soft lock must be to be displaced.
 const SoftStaleForTest = softStale + time.Second
+
+// ParallelFromForTest sets the size from which a file is fetched in ranges.
+func (c *Client) ParallelFromForTest(n int64) { c.parallelFrom = n }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/hub/hubtest"
@@ -37,6 +38,8 @@ type helperJob struct {
 	Lock string
 	// NoLocks makes every lock succeed, as on some cluster file systems.
 	NoLocks bool
+	// Parallel fetches files of every size in ranges.
+	Parallel bool
 }
 
 // helper downloads a file and prints how far it is, or holds a lock.
@@ -56,6 +59,7 @@ func helper(job string) error {
 		return nil
 	}
 	c, err := hub.New(hub.Options{Endpoint: j.Endpoint, CacheDir: j.Cache, ConnsPerFile: j.Conns,
+		RetryBase: time.Millisecond, RetryCap: time.Millisecond, StallTimeout: 5 * time.Second, MaxRateWait: time.Nanosecond,
 		Progress: hub.ObserverFunc(func(e hub.Event) {
 			if e.Kind == hub.FileStarted || e.Kind == hub.FileProgress {
 				fmt.Println(e.Done)
@@ -66,6 +70,9 @@ func helper(job string) error {
 	}
 	if j.NoLocks {
 		c.StubLocksForTest()
+	}
+	if j.Parallel {
+		c.ParallelFromForTest(0)
 	}
 	_, err = c.Download(context.Background(), hub.ModelRepo(j.Repo), "main", j.File)
 	return err
@@ -116,6 +123,27 @@ func killAt(t testing.TB, j helperJob, at int64) int64 {
 		t.Fatalf("the helper stopped at %d of %d bytes", done, at)
 	}
 	return done
+}
+
+// killSometime is killAt for a helper that may fail or finish before.
+func killSometime(t testing.TB, j helperJob, at int64) {
+	t.Helper()
+	cmd := startHelper(t, j)
+	cmd.Stderr = nil
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for sc := bufio.NewScanner(out); sc.Scan(); {
+		if done, err := strconv.ParseInt(sc.Text(), 10, 64); err != nil || done >= at {
+			break
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
 }
 
 func TestKilledDownloadResumes(t *testing.T) {
@@ -220,7 +248,7 @@ func TestProcessesWithoutLocks(t *testing.T) {
 	s, data := big(t)
 	cache := filepath.Join(t.TempDir(), "hub")
 	var cmds []*exec.Cmd
-	for range 4 {
+	for range 8 {
 		cmd := startHelper(t, helperJob{Endpoint: s.URL(), Cache: cache, Repo: "org/big", File: "model.safetensors", Conns: 2, NoLocks: true})
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 const (
 	copyBuffer = 256 << 10
-	// parallelFrom is the size from which one file is fetched in ranges.
+	// parallelFrom: below it a second connection gains nothing.
 	parallelFrom = 16 << 20
 	maxClaim     = 32 << 20
 	// maxBad is how many unusable answers (wrong range, wrong length, other
@@ -75,7 +75,7 @@ func (t *transfer) pass(ctx context.Context, ranges bool) error {
 	defer cancel(nil)
 	t.next = 0
 	workers := 1
-	if ranges && t.size >= parallelFrom {
+	if ranges && t.size >= t.c.parallelFrom {
 		workers = min(t.c.opts.ConnsPerFile, cap(t.c.conns))
 	}
 	claim := t.size

@@ -40,7 +40,7 @@ func (t *transfer) query(ctx context.Context, ask Range) (*recon, error) {
 }
 
 func (t *transfer) queryOnce(ctx context.Context, ask Range, tok Token) (*recon, error) {
-	base, err := url.Parse(strings.TrimRight(tok.CAS, "/"))
+	base, err := url.Parse(strings.TrimRight(tok.CAS, "/") + "/")
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
 		return nil, &Error{Kind: ErrToken, Message: "the store's address is not a URL"}
 	}

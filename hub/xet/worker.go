@@ -236,15 +236,15 @@ func (w *worker) flush(j *job) error {
 	if len(w.ends) == 0 {
 		return nil
 	}
-	first, last := w.first, w.first+uint32(len(w.ends))
+	ends := w.ends
+	w.ends = w.ends[:0]
+	first, last := w.first, w.first+uint32(len(ends))
 	begin := func(i uint32) int {
 		if i == first {
 			return 0
 		}
-		return w.ends[i-first-1]
+		return ends[i-first-1]
 	}
-	ends := w.ends
-	w.ends = w.ends[:0]
 	if w.t.verify {
 		if j.sums == nil {
 			j.sums = make([]node, j.until-j.start)
