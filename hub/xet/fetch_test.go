@@ -166,10 +166,10 @@ func TestFetchSharesRequests(t *testing.T) {
 // Property: any set of missing ranges is filled, nothing else is touched, and
 // no byte is written twice.
 func TestFetchMissing(t *testing.T) {
-	s := start(t, xettest.Options{MaxXorb: 400 << 10, TermChunks: 5})
-	whole := start(t, xettest.Options{MaxXorb: 400 << 10, WholeTerms: true})
-	data := slices.Concat(noise(900000, 1), make([]byte, 400000), noise(700000, 2))
-	data = append(data, data[:600000]...)
+	s := start(t, xettest.Options{MaxXorb: 150 << 10, TermChunks: 3})
+	whole := start(t, xettest.Options{MaxXorb: 150 << 10, WholeTerms: true})
+	data := slices.Concat(noise(200000, 1), make([]byte, 300000), noise(100000, 2))
+	data = append(data, data[:150000]...)
 	f, size := s.AddBytes(data), int64(len(data))
 	whole.AddBytes(data)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -177,14 +177,14 @@ func TestFetchMissing(t *testing.T) {
 		want := make([]bool, size)
 		for range rapid.IntRange(1, 6).Draw(rt, "ranges") {
 			from := rapid.Int64Range(0, size-1).Draw(rt, "from")
-			to := min(size, from+rapid.Int64Range(1, 500000).Draw(rt, "length"))
+			to := min(size, from+rapid.Int64Range(1, 150000).Draw(rt, "length"))
 			missing = append(missing, xet.Range{Start: from, End: to})
 			for i := from; i < to; i++ {
 				want[i] = true
 			}
 		}
 		server := rapid.SampledFrom([]*xettest.Server{s, whole}).Draw(rt, "server")
-		c := fast(t, xet.Options{Window: rapid.Int64Range(1, 3<<20).Draw(rt, "window")/100000*100000 + 100000})
+		c := fast(t, xet.Options{Window: rapid.Int64Range(30000, 1<<20).Draw(rt, "window")})
 		out := newBuffer(size)
 		var mu sync.Mutex
 		var told int64

@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"architectures":    {"tensor", "loader", "architectures/nn", "internal/fmath"},
 	"pack/xortable":    {"internal/strictjson", "tensor"},
 	"pack/floatcodec":  {"tensor"},
-	"pack/archive":     {"tensor", "pack/floatcodec"},
+	"pack/archive":     {"tensor", "loader", "pack/floatcodec"},
 	"pack":             {"tensor", "pack/xortable", "pack/floatcodec", "pack/archive"},
 	"validation":       {"internal/strictjson", "tensor", "architectures", "architectures/nn"},
 	"finitepass":       {"internal/strictjson", "tensor", "loader", "architectures", "architectures/nn", "pack/xortable", "validation"},
