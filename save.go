@@ -123,7 +123,7 @@ func (r *road) store(ctx context.Context, w *pack.Writer, manifest *pack.Manifes
 	if err != nil {
 		return err
 	}
-	outputs, err := encodeJSON(recorded)
+	outputs, err := pack.EncodeJSON(recorded)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (r *road) reload(ctx context.Context, dir string) (*ReloadReport, error) {
 
 // storeReport adds report.json and report.html.
 func (r *road) storeReport(w *pack.Writer) error {
-	text, err := encodeJSON(r.result.Report)
+	text, err := pack.EncodeJSON(r.result.Report)
 	if err != nil {
 		return err
 	}
@@ -299,17 +299,6 @@ func sourceIdentity(s pack.Source) string {
 		id += f.Name + "=" + f.SHA256 + ";"
 	}
 	return id
-}
-
-func encodeJSON(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
 }
 
 // compact puts a recipe on one line, as the manifest's canonical form has it.

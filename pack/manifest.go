@@ -130,13 +130,13 @@ type File struct {
 func (m *Manifest) Encode() ([]byte, error) {
 	c := *m
 	c.Digest = ""
-	plain, err := encodeJSON(&c)
+	plain, err := EncodeJSON(&c)
 	if err != nil {
 		return nil, err
 	}
 	c.Digest = sha256Hex(plain)
 	m.Digest = c.Digest
-	return encodeJSON(&c)
+	return EncodeJSON(&c)
 }
 
 // Limits bound what [Open] accepts. Zero values mean the defaults.
@@ -276,7 +276,9 @@ func isSHA256(s string) bool {
 	return err == nil && len(b) == 32 && strings.ToLower(s) == s
 }
 
-func encodeJSON(v any) ([]byte, error) {
+// EncodeJSON writes v as all JSON files of a package are written: indented by
+// two spaces, without HTML escapes, with a newline at the end.
+func EncodeJSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"text/tabwriter"
@@ -118,10 +117,12 @@ func (a *app) printResult(f *compressFlags, r *compress.Result, took time.Durati
 
 // printJSON writes one object.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	text, err := pack.EncodeJSON(v)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(text)
+	return err
 }
 
 func (a *app) warn(text string) { fmt.Fprintf(a.stderr, "hfcompress: warning: %s\n", text) }
