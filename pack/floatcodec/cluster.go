@@ -1,0 +1,260 @@
+package floatcodec
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// costUnit is the fraction of a bit in which training counts.
+const costUnit = 16
+
+// maxCost caps the cost of one symbol so that a block's total fits 16 bits.
+const maxCost = 255
+
+// shannonCosts returns -log2 of each symbol's share, in 1/costUnit bits. It uses
+// integers alone: floating point may differ between architectures.
+func shannonCosts(counts *[256]uint32) (costs [256]uint16) {
+	total := uint64(0)
+	for _, c := range counts {
+		total += uint64(c)
+	}
+	lt := log2(max(total, 1))
+	for s, c := range counts {
+		costs[s] = maxCost
+		if c > 0 {
+			costs[s] = uint16(min(maxCost, lt-log2(uint64(c))))
+		}
+	}
+	return costs
+}
+
+// log2 returns the logarithm of x > 0 in 1/costUnit bits, rounded.
+func log2(x uint64) int {
+	whole := bits.Len64(x) - 1
+	y := x << (63 - whole) >> 32 // 31 bits after the leading one
+	frac := 0
+	for f := costUnit; f > 0; f /= 2 { // down to half a unit
+		y = y * y >> 31
+		if y>>32 != 0 {
+			y >>= 1
+			frac += f
+		}
+	}
+	return (whole*2*costUnit + frac + 1) / 2
+}
+
+// symbolCount is one entry of a block's histogram.
+type symbolCount struct {
+	sym   uint8
+	count uint16
+}
+
+// blockStats is what clustering needs to know of one sampled block.
+type blockStats struct {
+	hist []symbolCount
+	mean int // of the symbols, scaled
+	n    int
+}
+
+func newBlockStats(sym []byte) blockStats {
+	var counts [256]uint16
+	sum := 0
+	for _, s := range sym {
+		counts[s]++
+		sum += int(s)
+	}
+	b := blockStats{n: len(sym), mean: sum * 1024 / len(sym)}
+	for s, c := range counts {
+		if c > 0 {
+			b.hist = append(b.hist, symbolCount{uint8(s), c})
+		}
+	}
+	return b
+}
+
+// cluster divides blocks into groups that share a table and returns each
+// group's counts. Weights differ mostly in scale from block to block, so groups
+// start as ranges of the mean symbol; two rounds then move blocks to the table
+// that codes them best, in whole bits by the second round if huffman is set.
+func cluster(blocks []blockStats, tables int, huffman bool) [][256]uint32 {
+	order := make([]int, len(blocks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(blocks[a].mean, blocks[b].mean), cmp.Compare(a, b))
+	})
+	counts := make([][256]uint32, tables)
+	for rank, i := range order {
+		addBlock(&counts[rank*tables/len(order)], &blocks[i])
+	}
+	if tables == 1 {
+		return counts
+	}
+	for round := range 2 {
+		by := make([][256]uint16, tables)
+		for i := range counts {
+			if huffman && round == 1 && counts[i] != [256]uint32{} {
+				lens := huffmanLens(&counts[i])
+				by[i] = lens.costs()
+			} else {
+				by[i] = shannonCosts(&counts[i])
+			}
+		}
+		costs := packCosts(by)
+		next := make([][256]uint32, tables)
+		for i := range blocks {
+			t, _ := costs.best(&blocks[i], tables)
+			addBlock(&next[t], &blocks[i])
+		}
+		counts = next
+	}
+	return slices.DeleteFunc(counts, func(c [256]uint32) bool { return c == [256]uint32{} })
+}
+
+func addBlock(counts *[256]uint32, b *blockStats) {
+	for _, h := range b.hist {
+		counts[h.sym] += uint32(h.count)
+	}
+}
+
+// packedCosts holds the costs of a symbol in up to eight tables, in lanes of 16
+// bits of two words.
+type packedCosts [256][2]uint64
+
+func packCosts(tables [][256]uint16) *packedCosts {
+	var p packedCosts
+	for t := range tables {
+		for s, c := range tables[t] {
+			p[s][t>>2] |= uint64(c) << (16 * (t & 3))
+		}
+	}
+	return &p
+}
+
+// best returns the table that codes the block for the least cost.
+func (p *packedCosts) best(b *blockStats, tables int) (table int, cost uint64) {
+	var lo, hi uint64
+	for _, h := range b.hist {
+		lo += p[h.sym][0] * uint64(h.count)
+		hi += p[h.sym][1] * uint64(h.count)
+	}
+	cost = 1 << 62
+	for t := range tables {
+		c := lo
+		if t >= 4 {
+			c = hi
+		}
+		if c = c >> (16 * (t & 3)) & 0xffff; c < cost {
+			table, cost = t, c
+		}
+	}
+	return table, cost
+}
+
+func newHuffman(counts [][256]uint32, stride int) *coder {
+	c := &coder{stride: stride}
+	for i := range counts {
+		c.huff = append(c.huff, prunedLens(counts[i]))
+	}
+	return c
+}
+
+// exceptionCost is about what an exception costs in bits.
+const exceptionCost = 26
+
+// prunedLens is huffmanLens, but leaves rare symbols to exceptions where that
+// costs less: in a code of few symbols, a rare one makes all others longer.
+func prunedLens(counts [256]uint32) codeLens {
+	lens := huffmanLens(&counts)
+	for {
+		rare, present, cost := -1, 0, uint64(0)
+		for s, c := range counts {
+			if c > 0 {
+				present++
+				cost += uint64(c) * uint64(lens[s])
+				if rare < 0 || c < counts[rare] {
+					rare = s
+				}
+			}
+		}
+		if present < 2 || present > 8 {
+			return lens
+		}
+		fewer := counts
+		fewer[rare] = 0
+		next := huffmanLens(&fewer)
+		pruned := uint64(counts[rare]) * exceptionCost
+		for s, c := range fewer {
+			if c > 0 {
+				pruned += uint64(c) * uint64(next[s])
+			}
+		}
+		if pruned >= cost {
+			return lens
+		}
+		counts, lens = fewer, next
+	}
+}
+
+// costs returns what each symbol costs in each table, in 1/costUnit bits.
+func (c *coder) costs() [][256]uint16 {
+	out := make([][256]uint16, 0, maxTables)
+	for i := range c.huff {
+		out = append(out, c.huff[i].costs())
+	}
+	for i := range c.rans {
+		var counts [256]uint32
+		for s, f := range c.rans[i] {
+			counts[s] = uint32(f)
+		}
+		out = append(out, shannonCosts(&counts))
+	}
+	return out
+}
+
+func (c *codeLens) costs() (costs [256]uint16) {
+	for s, l := range c {
+		costs[s] = maxCost
+		if l != absent {
+			costs[s] = uint16(l) * costUnit
+		}
+	}
+	return costs
+}
+
+// expect estimates the cost of total symbols, the tables and the choice between
+// them, from the sample, in 1/costUnit bits.
+func (c *coder) expect(blocks []blockStats, sampled int, total int64) uint64 {
+	costs := packCosts(c.costs())
+	sum := uint64(0)
+	for i := range blocks {
+		_, cost := costs.best(&blocks[i], len(c.huff)+len(c.rans))
+		sum += cost
+	}
+	fixed := len(c.append(nil))
+	chunks := int(total>>chunkLog) + 1
+	if c.rans != nil {
+		fixed += chunks * c.lanes * 4
+	} else {
+		fixed += chunks * 4 * (segments - 1)
+	}
+	choice := uint64(total) / blockLen * uint64(selectorBits(len(c.huff)+len(c.rans)))
+	return scale(sum, uint64(total), uint64(sampled)) + (uint64(fixed)*8+choice)*costUnit
+}
+
+// scale returns x*num/den, which must fit 64 bits.
+func scale(x, num, den uint64) uint64 {
+	hi, lo := bits.Mul64(x, num)
+	q, _ := bits.Div64(hi, lo, den)
+	return q
+}
+
+// filler returns a symbol that costs little in every table.
+func (c *coder) filler() byte {
+	if c.rans != nil {
+		return c.ransEncoder().filler
+	}
+	return c.encoder().filler
+}
