@@ -64,7 +64,18 @@ func (c *Client) download(ctx context.Context, r Repo, revision, file string) (s
 	if err := c.prepare(rc, revision, m.Commit); err != nil {
 		return "", err
 	}
-	return c.fetch(ctx, r, m.Commit, File{Path: file, Size: m.Size, BlobID: m.Etag})
+	return c.fetch(ctx, r, m.Commit, m.file(file))
+}
+
+// file turns what a HEAD says into the form of a listing.
+func (m FileMetadata) file(path string) File {
+	f := File{Path: path, Size: m.Size, XetHash: m.XetHash}
+	if isSHA256(m.Etag) {
+		f.SHA256 = m.Etag
+	} else {
+		f.BlobID = m.Etag
+	}
+	return f
 }
 
 // metadataQuick asks once and briefly if a cached file could stand in, so
@@ -122,6 +133,14 @@ func (c *Client) fetch(ctx context.Context, r Repo, cm Commit, f File) (string, 
 		return pointer, nil
 	}
 	if st, err := os.Stat(extended(blob)); err == nil && st.Mode().IsRegular() && st.Size() == f.Size {
+		if err := c.place(rc, blob, pointer, false); err != nil {
+			return "", &Error{Kind: ErrCache, Err: err}
+		}
+		c.progress.send(cachedEvent)
+		return pointer, nil
+	}
+	if c.linkShared(ctx, rc, f) {
+		// A blob that is a link is never moved into a snapshot.
 		if err := c.place(rc, blob, pointer, false); err != nil {
 			return "", &Error{Kind: ErrCache, Err: err}
 		}

@@ -136,3 +136,30 @@ func TestOfflineRerunDialsNothing(t *testing.T) {
 		t.Errorf("%d dials, %d requests", d.n.Load(), s.Count(nil))
 	}
 }
+
+// All transfers of a client share one budget of connections.
+func TestConnectionBudget(t *testing.T) {
+	files := hubtest.Files{}
+	for i := range 6 {
+		files[fmt.Sprintf("model-%d.safetensors", i)] = noise(uint64(50+i), 3<<20)
+	}
+	s := newHub(t, hubtest.Options{Repos: []hubtest.Repo{{ID: "org/demo", Revisions: map[string]hubtest.Files{"main": files}}}})
+	s.Inject(hubtest.Fault{Kind: hubtest.Slow, Rate: 100 << 20, Count: -1, Origin: "cdn"})
+	c := newClient(t, s, func(o *hub.Options) { o.MaxConns, o.ConnsPerFile, o.Workers = 3, 8, 6 })
+	c.ParallelFromForTest(0)
+	snap, err := c.Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, data := range files {
+		wantFile(t, filepath.Join(snap.Dir, n), data)
+	}
+	// A request may begin before the server has closed the books on the one
+	// before it; without a budget there would be 36.
+	if n := s.PeakActive(); n > 5 || n < 2 {
+		t.Errorf("%d requests at once, want 3", n)
+	}
+	if n := s.BodyBytes(onCDN); n != 6*3<<20 {
+		t.Errorf("%d bytes sent", n)
+	}
+}

@@ -42,7 +42,8 @@ type Env struct {
 // HUGGING_FACE_HUB_TOKEN, before the file HF_TOKEN_PATH or $HF_HOME/token),
 // HF_HUB_DISABLE_IMPLICIT_TOKEN, HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE,
 // HF_HUB_ETAG_TIMEOUT, HF_HUB_DOWNLOAD_TIMEOUT, HF_HUB_DISABLE_SYMLINKS,
-// HF_HUB_DISABLE_XET, HF_HUB_DISABLE_PROGRESS_BARS,
+// HF_HUB_DISABLE_XET, HF_HUB_DISABLE_SHARED_BLOBS,
+// HF_HUB_DISABLE_PROGRESS_BARS,
 // HF_HUB_DISABLE_TELEMETRY, DISABLE_TELEMETRY, DO_NOT_TRACK,
 // HF_HUB_USER_AGENT_ORIGIN, HTTP_PROXY, HTTPS_PROXY, NO_PROXY (either case),
 // REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE. A switch is on for 1, on, yes and
@@ -86,6 +87,7 @@ func OptionsFromEnv(getenv func(string) string, home string) (Env, error) {
 	e.Options.Endpoint = strings.TrimRight(getenv("HF_ENDPOINT"), "/")
 	e.Options.Offline = on("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 	e.Options.DisableSymlinks = on("HF_HUB_DISABLE_SYMLINKS")
+	e.Options.DisableSharedBlobs = on("HF_HUB_DISABLE_SHARED_BLOBS", "HF_HUB_DISABLE_XET")
 	e.DisableXet = on("HF_HUB_DISABLE_XET")
 	e.DisableProgress = on("HF_HUB_DISABLE_PROGRESS_BARS")
 	e.DisableTelemetry = on("HF_HUB_DISABLE_TELEMETRY", "DISABLE_TELEMETRY", "DO_NOT_TRACK")

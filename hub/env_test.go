@@ -56,7 +56,7 @@ func TestOptionsFromEnv(t *testing.T) {
 			return e.Options.MetadataTimeout == 0 && len(e.Warnings) == 2
 		}},
 		{"switches", map[string]string{"HF_HUB_DISABLE_SYMLINKS": "true", "HF_HUB_DISABLE_XET": "1", "DO_NOT_TRACK": "1", "HF_HUB_USER_AGENT_ORIGIN": "ci"}, func(e Env) bool {
-			return e.Options.DisableSymlinks && e.DisableXet && e.DisableTelemetry && e.Options.UserAgent == ""
+			return e.Options.DisableSymlinks && e.DisableXet && e.Options.DisableSharedBlobs && e.DisableTelemetry && e.Options.UserAgent == ""
 		}},
 		{"origin", map[string]string{"HF_HUB_USER_AGENT_ORIGIN": "ci\r\nX: y"}, func(e Env) bool { return e.Options.UserAgent == "origin/ciX: y" }},
 		{"proxy", map[string]string{"HTTPS_PROXY": "http://p:1", "no_proxy": "skip.example"}, func(e Env) bool {

@@ -206,4 +206,13 @@ func TestIncompleteSnapshotOffline(t *testing.T) {
 	if err != nil || !got.Unverified || len(got.Files) != 1 || got.Dir != snap.Dir {
 		t.Errorf("%+v, %v", got, err)
 	}
+	// That is no answer where the network was wanted and failed, unless the
+	// files asked for by name are all there.
+	var d dials
+	broken := newClient(t, s, withCache(c.CacheDir()), d.refuse)
+	_, err = broken.Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{})
+	wantErr(t, err, hub.ErrNetwork)
+	if _, err := broken.Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{Files: []string{"config.json"}}); err != nil {
+		t.Error(err)
+	}
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"net/url"
 	"os"
 	"time"
@@ -55,3 +56,16 @@ const SoftStaleForTest = softStale + time.Second
 
 // ParallelFromForTest sets the size from which a file is fetched in ranges.
 func (c *Client) ParallelFromForTest(n int64) { c.parallelFrom = n }
+
+// GetForTest follows a GET with the token as a download does.
+func (c *Client) GetForTest(ctx context.Context, u string) error {
+	p, err := url.Parse(u)
+	if err != nil {
+		return err
+	}
+	a, err := c.open(ctx, request{method: "GET", url: p, auth: true})
+	if err == nil {
+		_ = a.Body.Close()
+	}
+	return err
+}

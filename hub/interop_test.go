@@ -201,3 +201,54 @@ func TestInteropMixedProcesses(t *testing.T) {
 		t.Errorf("%d bytes sent for one file of %d", n, bigSize)
 	}
 }
+
+// "hf cache prune" takes what interrupted downloads left, ours as well, and
+// nothing else.
+func TestInteropPrune(t *testing.T) {
+	py := python(t)
+	s := newHub(t, hubtest.Options{})
+	c := newClient(t, s)
+	snap, err := c.Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, err := hub.HoldPartialForTest(c, demo, sha([]byte("other")), 5<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if n := len(partials(t, c.CacheDir())); n != 2 {
+		t.Fatalf("%d temporary files", n)
+	}
+	if out, err := script(t, py, nil, "-m", "huggingface_hub.cli.hf", "cache", "prune", "--cache-dir", c.CacheDir(), "-y").Output(); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	if left := partials(t, c.CacheDir()); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	for n, data := range demoFiles() {
+		wantFile(t, filepath.Join(snap.Dir, n), data)
+	}
+}
+
+// A cache with a shared store, as newer versions of Python's client make it.
+func TestInteropSharedStore(t *testing.T) {
+	py := python(t)
+	s, cache, xet := sharedStore(t)
+	c := newClient(t, s, withCache(cache))
+	p, err := c.Download(t.Context(), demo, "main", "model.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := script(t, py, nil, "shared_store.py", cache).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	if got := strings.TrimSpace(string(out)); got != "0 warnings, 0 unreferenced" {
+		t.Errorf("%s", got)
+	}
+	wantFile(t, p, demoFiles()["model.safetensors"])
+	if target, err := filepath.EvalSymlinks(p); err != nil || filepath.Base(target) != xet {
+		t.Errorf("%s, %v", target, err)
+	}
+}

@@ -170,7 +170,7 @@ func (c *Client) downloadTo(ctx context.Context, r Repo, revision, file, dir str
 	if err := l.prepare(); err != nil {
 		return "", err
 	}
-	return p.file, c.fetchTo(ctx, r, m.Commit, File{Path: file, Size: m.Size, BlobID: m.Etag}, l)
+	return p.file, c.fetchTo(ctx, r, m.Commit, m.file(file), l)
 }
 
 // fetchTo makes a file of a known commit appear in a directory.

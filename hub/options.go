@@ -65,6 +65,9 @@ type Options struct {
 	// DisableSymlinks stores files in snapshots directly, as on systems
 	// without symbolic links.
 	DisableSymlinks bool
+	// DisableSharedBlobs ignores the cache's store of contents that several
+	// repositories share.
+	DisableSharedBlobs bool
 	// IgnoreDiskSpace downloads even when the volume seems too small.
 	IgnoreDiskSpace bool
 

@@ -1,16 +1,19 @@
 package hub_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/hub/hubtest"
+	"pgregory.net/rapid"
 )
 
 // witness is a server that records whether a token reached it.
@@ -206,4 +209,105 @@ func TestMirror(t *testing.T) {
 	if n := origin.Count(func(r hubtest.Request) bool { return r.Auth != "" }); n != 0 {
 		t.Errorf("the mirror's token reached the Hub %d times", n)
 	}
+}
+
+// TestTokenProperty sends clients through random chains of redirects between
+// the endpoint and other origins. The token may be seen by the endpoint only,
+// and not any more once the chain has left it.
+func TestTokenProperty(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 8).Draw(rt, "hops")
+		hosts := rapid.SliceOfN(rapid.IntRange(0, 2), n, n).Draw(rt, "hosts") // 0: endpoint
+		codes := rapid.SliceOfN(rapid.SampledFrom([]int{301, 302, 303, 307, 308}), n, n).Draw(rt, "codes")
+		var servers [3]*httptest.Server
+		var mu sync.Mutex
+		left := false
+		for i := range servers {
+			servers[i] = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				if i != 0 {
+					left = true
+				}
+				if auth := r.Header.Get("Authorization"); (auth != "") != !left {
+					rt.Errorf("origin %d, left %v: Authorization %q", i, left, auth)
+				}
+				step, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+				if err != nil {
+					step = -1 // the resolve path itself
+				}
+				if step++; step < n {
+					http.Redirect(w, r, servers[hosts[step]].URL+"/"+strconv.Itoa(step), codes[step])
+					return
+				}
+				w.WriteHeader(http.StatusTeapot)
+			}))
+			defer servers[i].Close()
+		}
+		c, err := hub.New(hub.Options{Endpoint: servers[0].URL, CacheDir: "unused", Token: token, Retries: -1})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer c.CloseIdle()
+		if err := c.GetForTest(context.Background(), servers[0].URL+"/start"); err == nil {
+			rt.Error("no error from the last answer")
+		}
+	})
+}
+
+// Requests go through the proxy; a proxy that cannot be reached is reported
+// and not covered by the cache.
+func TestProxy(t *testing.T) {
+	s := newHub(t, hubtest.Options{})
+	var through int
+	proxy := newWitness(t, func(w http.ResponseWriter, r *http.Request) {
+		through++
+		if r.URL.Host != "hub.example" && !strings.HasPrefix(r.URL.String(), s.CDNURL()) {
+			t.Errorf("proxied %s", r.URL)
+		}
+		to := *r.URL
+		if r.URL.Host == "hub.example" {
+			to.Host = strings.TrimPrefix(s.URL(), "http://")
+		}
+		out, err := http.NewRequest(r.Method, to.String(), nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		out.Header = r.Header
+		resp, err := http.DefaultTransport.RoundTrip(out)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		for k, v := range resp.Header {
+			w.Header()[k] = v
+		}
+		w.WriteHeader(resp.StatusCode)
+		_, _ = copyBody(w, resp.Body)
+	})
+	cache := filepath.Join(t.TempDir(), "hub")
+	with := func(proxy string) *hub.Client {
+		u, err := url.Parse(proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := hub.New(hub.Options{Endpoint: "http://hub.example", CacheDir: cache, Retries: -1, Proxy: http.ProxyURL(u)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if _, err := with(proxy.URL).Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if through == 0 {
+		t.Error("nothing went through the proxy")
+	}
+	proxy.Close()
+	_, err := with(proxy.URL).Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{})
+	wantErr(t, err, hub.ErrNetwork, "proxy")
+	_, err = with(proxy.URL).Download(t.Context(), demo, "main", "config.json")
+	wantErr(t, err, hub.ErrNetwork, "proxy")
 }

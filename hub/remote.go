@@ -25,7 +25,7 @@ func (c *Client) OpenRemote(ctx context.Context, r Repo, revision, file string) 
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.remoteFile(ctx, r, m.Commit, File{Path: file, Size: m.Size, BlobID: m.Etag})
+	f, err := c.remoteFile(ctx, r, m.Commit, m.file(file))
 	if err != nil {
 		return nil, withPlace(err, "open", r, revision, file)
 	}

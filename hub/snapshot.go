@@ -102,6 +102,11 @@ func (c *Client) fallBack(ctx context.Context, rc repoCache, cm Commit, o Snapsh
 		}
 		return Snapshot{}, cause
 	}
+	if s.Unverified && len(o.Files) == 0 {
+		// Without a listing the cache may hold any part of the snapshot, and
+		// nobody asked to be content with that.
+		return Snapshot{}, cause
+	}
 	c.log.Warn("the Hub cannot be reached, using the cached snapshot", "dir", s.Dir, "err", cause)
 	return s, nil
 }

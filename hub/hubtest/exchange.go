@@ -33,6 +33,7 @@ func (s *Server) handle(origin string, h func(*exchange), w http.ResponseWriter,
 	s.mu.Lock()
 	epoch := s.epoch
 	s.active++
+	s.peakActive = max(s.peakActive, s.active)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()

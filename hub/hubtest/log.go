@@ -65,6 +65,7 @@ func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch++
+	s.peakActive = s.active
 	s.log, s.violations = nil, nil
 }
 

@@ -63,7 +63,7 @@ type Server struct {
 
 	mu                 sync.Mutex
 	epoch              int // counts calls of Forget
-	active             int // requests being answered
+	active, peakActive int // requests being answered
 	idle               *sync.Cond
 	log                []Request
 	violations         []string
@@ -163,6 +163,14 @@ func (s *Server) Close() {
 	_ = s.hub.Close()
 	_ = s.cdn.Close()
 	s.serving.Wait()
+}
+
+// PeakActive is how many requests were answered at the same time at most,
+// since New or Forget.
+func (s *Server) PeakActive() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peakActive
 }
 
 // Connections is how many connections are open at both origins together, and

@@ -1,0 +1,114 @@
+//go:build unix
+
+package hub_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/hfcompress/compress/hub"
+	"github.com/hfcompress/compress/hub/hubtest"
+)
+
+// A lock file of mode 0644 that another user made can be waited for: the lock
+// needs no right to write.
+func TestLockOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs the right to run a process as another user")
+	}
+	dir := t.TempDir()
+	for p := dir; p != filepath.Dir(p) && p != os.TempDir(); p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock := filepath.Join(dir, "x.lock")
+	if err := os.WriteFile(lock, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(lock, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// The other user cannot reach the test binary's own place.
+	exe := filepath.Join(dir, "helper")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyExe(t, self, exe)
+	try := func() error {
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), fmt.Sprintf(`HUB_TEST_HELPER={"Lock":%q}`, lock))
+		cmd.Dir = dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		return cmd.Run()
+	}
+	if err := try(); err != nil {
+		t.Errorf("a free lock cannot be taken: %v", err)
+	}
+	release, err := hub.AcquireLockForTest(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := try(); err == nil {
+		t.Error("a held lock was taken")
+	}
+	release()
+	if err := try(); err != nil {
+		t.Errorf("a released lock cannot be taken: %v", err)
+	}
+}
+
+func copyExe(t *testing.T, from, to string) {
+	src, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(dst, src); err != nil {
+		t.Fatal(err)
+	}
+	if err := dst.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Memory does not grow with the file: a process that downloads 256 MiB over
+// eight connections stays small.
+func TestMemoryIsBounded(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the unit of ru_maxrss is Linux's")
+	}
+	dir := t.TempDir()
+	p := filepath.Join(dir, "org", "big", "main", "model.safetensors")
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(p, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const size = 256 << 20
+	if err := os.Truncate(p, size); err != nil { // sparse
+		t.Fatal(err)
+	}
+	s := newHub(t, hubtest.Options{FS: os.DirFS(dir)})
+	cmd := startHelper(t, helperJob{Endpoint: s.URL(), Cache: filepath.Join(dir, "hub"), Repo: "org/big", File: "model.safetensors", Conns: 8})
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	rss := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+	if rss > 160<<20 {
+		t.Errorf("%d MiB resident for a file of %d MiB", rss>>20, size>>20)
+	}
+	t.Logf("%d MiB resident for a file of %d MiB", rss>>20, size>>20)
+}
