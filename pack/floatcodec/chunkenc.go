@@ -119,7 +119,7 @@ func (m *Model) appendBody(dst, raw []byte, s *scratch) []byte {
 		dst = m.appendStreams(dst, elems, n, s)
 	}
 	dst = append(dst, tail...)
-	if repeats || m.level == Max {
+	if repeats || m.tryZstd || m.level != Fast {
 		s.alt = append(s.alt[:0], chunkShuffled)
 		s.alt = appendZstd(s.alt, shuffle(s, elems, w), m.level)
 		s.alt = append(s.alt, tail...)
@@ -396,9 +396,10 @@ func (m *Model) appendLow(dst, b []byte, bits int, c *coder) []byte {
 	if len(b) > 0 && isConstant(b, 1) {
 		return append(dst, streamConstant, b[0])
 	}
-	if c != nil || m.level == Max {
+	skewed := bits == 8 && isSkewed(b)
+	if c != nil || skewed || m.level == Max {
 		start := len(dst)
-		dst = appendBytes(dst, b, c, m.level, m.level == Max)
+		dst = appendBytes(dst, b, c, m.level, skewed || m.level == Max)
 		if len(dst)-start <= packedLowSize(len(b), bits) {
 			return dst
 		}
@@ -409,6 +410,28 @@ func (m *Model) appendLow(dst, b []byte, bits int, c *coder) []byte {
 		return packFields(dst, b, bits)
 	}
 	return append(dst, b...)
+}
+
+// isSkewed reports whether the bytes, judging by a sample, have an order-0
+// entropy that is worth coding. A tensor's sample may have missed the chunk.
+func isSkewed(b []byte) bool {
+	const samples = 1024
+	if len(b) < samples {
+		return false
+	}
+	var counts [256]uint16
+	step := len(b) / samples
+	for i := range samples {
+		counts[b[i*step]]++
+	}
+	// The sum of squares is samples for a uniform distribution over samples
+	// values and samples² for a single one; noise over 256 values has about
+	// samples²/256 + samples.
+	sum := 0
+	for _, c := range counts {
+		sum += int(c) * int(c)
+	}
+	return sum > 2*(samples*samples/256+samples)
 }
 
 func packedLowSize(n, bits int) int {

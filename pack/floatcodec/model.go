@@ -34,6 +34,7 @@ type Model struct {
 	low      []*coder
 	crc      uint32
 	level    Level // of the encoder; not stored
+	tryZstd  bool  // as an alternative for every chunk; not stored
 	stored   []byte
 
 	split *splitter

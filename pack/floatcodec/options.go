@@ -13,10 +13,11 @@ const (
 	// Fast codes symbols with Huffman codes trained on a sample.
 	Fast Level = iota
 	// Dense codes symbols with range asymmetric numeral systems (rANS), tables
-	// trained on a larger sample.
+	// trained on a larger sample, and tries a general-purpose compressor on
+	// every chunk.
 	Dense
 	// Max adds rANS tables chosen by row and column, when the shape is known,
-	// and tries a general-purpose compressor on every stream.
+	// and tries the general-purpose compressor on every stream.
 	Max
 )
 

@@ -20,6 +20,7 @@ type Trainer struct {
 	sample []int
 	added  int
 	blocks []sampleBlock
+	trial  []byte       // a stretch from the middle of the sample
 	scales []*scaleSums // of rows and columns, for candidates of what a row is
 }
 
@@ -87,6 +88,7 @@ func (t *Trainer) Add(chunk int, raw []byte) error {
 	if err := t.add(chunk, raw); err != nil {
 		return err
 	}
+	t.trial = bytes.Clone(t.trial)
 	for i := range t.blocks[had:] {
 		b := &t.blocks[had+i]
 		b.raw = bytes.Clone(b.raw)
@@ -102,6 +104,10 @@ func (t *Trainer) add(chunk int, raw []byte) error {
 	t.added++
 	w := t.model.layout.width
 	n := len(raw) / w
+	if t.added-1 == len(t.sample)/2 {
+		at := (n - min(n, trialElements)) / 2
+		t.trial = raw[at*w : min(n, at+trialElements)*w]
+	}
 	for _, s := range t.scales {
 		s.add(int64(chunk)<<chunkLog, raw, t.model.layout)
 	}
@@ -155,7 +161,26 @@ func (t *Trainer) Model() (*Model, error) {
 		}
 		m.low[j] = m.trainLow(b, width, total)
 	}
-	return m.seal(), nil
+	m.seal()
+	m.tryZstd = t.zstdWins(&m, s)
+	return &m, nil
+}
+
+// trialElements is the length of the stretch on which a general-purpose
+// compressor is tried.
+const trialElements = 4096
+
+// zstdWins reports whether Zstandard packs a stretch of the tensor better than
+// the model does, which happens where values repeat in patterns.
+func (t *Trainer) zstdWins(m *Model, s *scratch) bool {
+	n := len(t.trial) / m.layout.width
+	if n < trialElements || m.level != Fast { // the others try it on every chunk
+		return false
+	}
+	s.alt = m.appendStreams(s.alt[:0], t.trial, n, s)
+	ours := len(s.alt)
+	s.alt = appendZstd(s.alt[:0], shuffle(s, t.trial, m.layout.width), Fast)
+	return len(s.alt) < ours
 }
 
 // chooseLayout picks the layout, and for symbols of more than eight bits the
