@@ -38,3 +38,23 @@ func BenchmarkDownload(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLimitedConnections fetches 64 MiB from a server that gives each
+// connection 10 MiB per second, as storage behind the Hub does on a larger
+// scale. The figure to look at is the rate against connections × 10 MiB/s.
+func BenchmarkLimitedConnections(b *testing.B) {
+	const size = 64 << 20
+	s := newHub(b, hubtest.Options{Repos: []hubtest.Repo{{ID: "org/big", Revisions: map[string]hubtest.Files{"main": {"model.safetensors": noise(22, size)}}}}})
+	s.Inject(hubtest.Fault{Kind: hubtest.Slow, Origin: "cdn", Rate: 10 << 20, Count: -1})
+	for _, conns := range []int{1, 4, 8} {
+		b.Run(fmt.Sprintf("conns=%d", conns), func(b *testing.B) {
+			b.SetBytes(size)
+			for b.Loop() {
+				c := newClient(b, s, func(o *hub.Options) { o.ConnsPerFile = conns })
+				if _, err := c.Download(b.Context(), hub.ModelRepo("org/big"), "main", "model.safetensors"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
