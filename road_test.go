@@ -176,6 +176,32 @@ func TestHuggingFace(t *testing.T) {
 	}
 }
 
+// A cache without a listing of the commit, as other clients may leave it, is
+// enough to work offline.
+func TestOfflineWithoutListing(t *testing.T) {
+	for _, revision := range []string{"main", "sharded"} {
+		server := demoHub(t, nil)
+		cache := t.TempDir()
+		o := hubOptions(t, server, cache)
+		o.Revision = revision
+		first, err := compress.HuggingFace(context.Background(), demomodel.RepoID, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer first.Close()
+		if err := os.RemoveAll(filepath.Join(cache, "models--"+strings.ReplaceAll(demomodel.RepoID, "/", "--"), "trees")); err != nil {
+			t.Fatal(err)
+		}
+		o.Hub.Offline = true
+		second, err := compress.HuggingFace(context.Background(), demomodel.RepoID, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameOutputs(t, first.Model, second.Model)
+		second.Close()
+	}
+}
+
 // sameOutputs compares two models by bytes on a few inputs.
 func sameOutputs(t testing.TB, a, b architectures.Model) {
 	t.Helper()

@@ -2,6 +2,7 @@ package compress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -46,6 +47,11 @@ func fetch(ctx context.Context, client *hub.Client, repo hub.Repo, revision, fil
 	}
 	pinned := string(first.Commit)
 	files, err := client.List(ctx, repo, first.Commit)
+	if errors.Is(err, hub.ErrOffline) {
+		// Caches that other clients made may lack a listing. What lies in the
+		// snapshot has to do; files that a strict load needs are missed there.
+		files, err = filesIn(first.Dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +152,9 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// localSnapshot describes a directory as a source.
-func localSnapshot(dir, file string) (*snapshot, error) {
+// filesIn lists the regular files of a directory, symbolic links to them
+// included.
+func filesIn(dir string) ([]hub.File, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -159,6 +166,15 @@ func localSnapshot(dir, file string) (*snapshot, error) {
 			continue
 		}
 		files = append(files, hub.File{Path: e.Name(), Size: info.Size()})
+	}
+	return files, nil
+}
+
+// localSnapshot describes a directory as a source.
+func localSnapshot(dir, file string) (*snapshot, error) {
+	files, err := filesIn(dir)
+	if err != nil {
+		return nil, err
 	}
 	weights, err := chooseWeights(files, file)
 	if err != nil {
