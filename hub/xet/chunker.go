@@ -78,6 +78,11 @@ func cut(data []byte) int {
 
 // HashFile computes the Xet hash and the size in bytes of everything r gives,
 // by cutting it into chunks. Memory does not depend on the size.
+//
+// An equal hash proves the content. Another one does not disprove it: older
+// uploaders could cut up to 64 bytes before [MinChunk], and a file keeps the
+// hash of the chunks that it was uploaded with. [Client.Fetch] hashes the
+// chunks that the store has and is not concerned.
 func HashFile(r io.Reader) (h Hash, size int64, err error) {
 	var tree Tree
 	hasher := newKeyed(&dataKey)
