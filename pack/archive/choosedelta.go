@@ -54,6 +54,9 @@ func (w *Writer) chooseDelta(c *choice, seg *segment, src source) error {
 		}
 		return int64(len(c.model.AppendChunk(nil, i, raw)))
 	})
+	if c.model != nil {
+		best += int64(len(c.model.Append(nil)))
+	}
 	for _, kind := range []byte{kindULP, kindXOR} {
 		d := &deltaSource{kind: kind, form: f, base: w.opts.Base, stream: at}
 		// Huffman codes cannot go below one bit for each element; differences do.
@@ -72,7 +75,7 @@ func (w *Writer) chooseDelta(c *choice, seg *segment, src source) error {
 		if err != nil {
 			return err
 		}
-		if cost < best {
+		if cost += int64(len(model.Append(nil))); cost < best {
 			best = cost
 			c.kind, c.model, c.base, c.dtype = kind, model, at, seg.dtype
 		}

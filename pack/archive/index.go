@@ -152,6 +152,15 @@ func (r *indexReader) count(most int, size int, what string) int {
 	return int(n)
 }
 
+// size reads the size of a stream or a file.
+func (r *indexReader) size(what string) int64 {
+	n := r.number(math.MaxInt64)
+	if n > r.limits.FileBytes && r.err == nil {
+		r.err = limitf("%s of %d bytes, %d allowed", what, n, r.limits.FileBytes)
+	}
+	return n
+}
+
 func (r *indexReader) take(n int64) []byte {
 	if r.err != nil || n > int64(len(r.b)) {
 		r.fail("cut short")
@@ -224,7 +233,7 @@ func (r *indexReader) streams(x *index, end int64) {
 	for i := range x.streams {
 		s := &x.streams[i]
 		s.kind = r.byte()
-		s.size = r.number(r.limits.FileBytes)
+		s.size = r.size("stream")
 		s.digest = r.digest()
 		s.offset = at
 		if s.kind != kindCopy {
@@ -280,7 +289,7 @@ func (r *indexReader) files(x *index) {
 		}
 		names[f.name] = true
 		f.mode = fs.FileMode(r.number(int64(fs.ModePerm)))
-		f.size = r.number(r.limits.FileBytes)
+		f.size = r.size("file")
 		if total += f.size; total > r.limits.TotalBytes && r.err == nil {
 			r.err = limitf("files of more than %d bytes", r.limits.TotalBytes)
 		}
