@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hfcompress/compress/hub"
@@ -166,10 +167,10 @@ func TestMirror(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var heads int
+	var heads atomic.Int64
 	mirror := newWitness(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
-			heads++
+			heads.Add(1)
 			http.Redirect(w, r, target.String()+r.URL.RequestURI(), http.StatusPermanentRedirect)
 			return
 		}
@@ -203,7 +204,7 @@ func TestMirror(t *testing.T) {
 	if _, err := c.Metadata(t.Context(), demo, "main", "config.json"); err != nil {
 		t.Fatal(err)
 	}
-	if heads == 0 {
+	if heads.Load() == 0 {
 		t.Error("no HEAD went to the mirror")
 	}
 	if n := origin.Count(func(r hubtest.Request) bool { return r.Auth != "" }); n != 0 {
@@ -259,9 +260,7 @@ func TestTokenProperty(t *testing.T) {
 // and not covered by the cache.
 func TestProxy(t *testing.T) {
 	s := newHub(t, hubtest.Options{})
-	var through int
 	proxy := newWitness(t, func(w http.ResponseWriter, r *http.Request) {
-		through++
 		if r.URL.Host != "hub.example" && !strings.HasPrefix(r.URL.String(), s.CDNURL()) {
 			t.Errorf("proxied %s", r.URL)
 		}
@@ -302,7 +301,7 @@ func TestProxy(t *testing.T) {
 	if _, err := with(proxy.URL).Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if through == 0 {
+	if hits, _ := proxy.state(); hits == 0 {
 		t.Error("nothing went through the proxy")
 	}
 	proxy.Close()
