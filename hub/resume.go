@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sort"
 	"strconv"
 	"strings"
@@ -68,7 +69,6 @@ type partial struct {
 	journal string // empty for small files
 	f       *os.File
 	j       *os.File
-	locked  bool
 	head    journalHeader
 
 	mu    sync.Mutex
@@ -125,7 +125,8 @@ func (c *Client) openPartial(at spot, etag string, size int64) (*partial, error)
 	if p.f, err = os.OpenFile(extended(p.path), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
 		return nil, err
 	}
-	p.locked = c.locks.try(p.f) == nil
+	// Where there are no locks, nobody adopts: see locksWork.
+	_ = c.locks.try(p.f)
 	if size > minPart {
 		err = preallocate(p.f, size)
 		if err == nil {
@@ -252,8 +253,14 @@ func (p *partial) finish(blob string) error {
 	if err := p.f.Sync(); err != nil {
 		return err
 	}
+	if runtime.GOOS == "windows" {
+		p.closeFiles() // only a closed file can be renamed there
+	}
+	// Elsewhere the lock is held until the partial has lost its name, so that
+	// nobody adopts it on its way.
+	err := os.Rename(extended(p.path), extended(blob))
 	p.closeFiles()
-	if err := os.Rename(extended(p.path), extended(blob)); err != nil {
+	if err != nil {
 		_ = os.Remove(extended(p.path))
 		return err
 	}
@@ -363,7 +370,7 @@ func (c *Client) tryAdopt(data, journal, etag string, size int64) *partial {
 	if h.Host != host && c.now().Sub(st.ModTime()) < foreignIdle {
 		return fail()
 	}
-	p.f, p.locked = f, true
+	p.f = f
 	if p.j, err = os.OpenFile(extended(journal), os.O_RDWR|noFollow, 0); err != nil {
 		return fail()
 	}
