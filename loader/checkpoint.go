@@ -29,12 +29,14 @@ type Options struct {
 // Checkpoint is an open checkpoint of one or more safetensors files. It is safe
 // for concurrent use, Close included.
 type Checkpoint struct {
-	path  string
-	index *Index
-	files []*file
-	names []string
-	where map[string]place
-	opts  Options
+	volume    volume
+	container io.Closer // nil if the files lie in a file system
+	path      string
+	index     *Index
+	files     []*file
+	names     []string
+	where     map[string]place
+	opts      Options
 
 	mu     sync.RWMutex // held for reading by every use of an open file
 	closed bool
@@ -46,7 +48,7 @@ type place struct{ file, tensor int32 }
 type file struct {
 	name   string
 	path   string
-	f      *os.File
+	f      handle
 	size   int64
 	header *Header
 
@@ -71,14 +73,41 @@ type File struct {
 // header is read and checked, and an index must agree with its shards both ways;
 // tensors are not read.
 //
+// A file of a format known by [RegisterContainer] is taken as the directory of
+// what it holds.
+//
 // Faults are reported as [*HeaderError], [*TruncatedError], [*IndexError],
 // [*MissingShardError], [*ChoiceError] or an error of the file system.
 func Open(path string, o Options) (*Checkpoint, error) {
-	chosen, err := find(path, o)
+	container, err := openContainer(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening a checkpoint: %w", err)
 	}
-	c := &Checkpoint{path: chosen, opts: o, where: map[string]place{}}
+	if container == nil {
+		return open(disk{}, path, o)
+	}
+	c, err := open(inside{container, path}, ".", o)
+	if err != nil {
+		return nil, errors.Join(err, container.Close())
+	}
+	c.container = container
+	return c, nil
+}
+
+// OpenFS is [Open] for a checkpoint in fsys, whose files must implement
+// io.ReaderAt. name is a slash-separated path as [fs.FS] has it, "." for the
+// root. Tensors are read into memory of their own. fsys must stay usable until
+// Close.
+func OpenFS(fsys fs.FS, name string, o Options) (*Checkpoint, error) {
+	return open(inside{fsys: fsys}, name, o)
+}
+
+func open(v volume, path string, o Options) (*Checkpoint, error) {
+	chosen, err := find(v, path, o)
+	if err != nil {
+		return nil, fmt.Errorf("opening a checkpoint: %w", err)
+	}
+	c := &Checkpoint{volume: v, path: v.show(chosen), opts: o, where: map[string]place{}}
 	if strings.HasSuffix(chosen, ".json") {
 		err = c.openIndex(chosen)
 	} else {
@@ -99,13 +128,14 @@ func Open(path string, o Options) (*Checkpoint, error) {
 }
 
 func (c *Checkpoint) openShard(path string) (err error) {
-	f, info, err := openRegular(path)
+	f, info, err := c.volume.open(path)
 	if err != nil {
 		return err
 	}
+	shown := c.volume.show(path)
 	defer func() {
 		if err != nil {
-			err = withFile(err, path)
+			err = withFile(err, shown)
 			f.Close()
 		}
 	}()
@@ -113,7 +143,7 @@ func (c *Checkpoint) openShard(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	c.files = append(c.files, &file{name: filepath.Base(path), path: path, f: f, size: info.Size(), header: header})
+	c.files = append(c.files, &file{name: filepath.Base(path), path: shown, f: f, size: info.Size(), header: header})
 	return nil
 }
 
@@ -131,7 +161,7 @@ func withFile(err error, path string) error {
 }
 
 func (c *Checkpoint) openIndex(path string) error {
-	x, err := readIndex(path, c.opts.Limits)
+	x, err := readIndex(c.volume, path, c.opts.Limits)
 	if err != nil {
 		return err
 	}
@@ -141,9 +171,9 @@ func (c *Checkpoint) openIndex(path string) error {
 		expected[i]++
 	}
 	for i, shard := range x.Shards {
-		err := c.openShard(filepath.Join(filepath.Dir(path), shard))
+		err := c.openShard(c.volume.join(c.volume.dir(path), shard))
 		if errors.Is(err, fs.ErrNotExist) {
-			return &MissingShardError{Index: path, Shard: shard, Tensors: expected[i]}
+			return &MissingShardError{Index: c.path, Shard: shard, Tensors: expected[i]}
 		}
 		if err != nil {
 			return err
@@ -168,7 +198,7 @@ func (c *Checkpoint) openIndex(path string) error {
 		}
 	}
 	if len(problems) > 0 {
-		return &IndexError{File: path, Problems: problems}
+		return &IndexError{File: c.path, Problems: problems}
 	}
 	return nil
 }
@@ -255,8 +285,8 @@ func (c *Checkpoint) Tensor(name string) (*tensor.Tensor, error) {
 	if info.Bytes() == 0 {
 		return tensor.FromBytes(info.DType, info.Shape, nil)
 	}
-	if !c.opts.NoMap && canMap {
-		f.mapOnce.Do(func() { f.mapped, f.mapErr = mapFile(f.f, f.size) })
+	if onDisk, ok := f.f.(*os.File); ok && !c.opts.NoMap && canMap {
+		f.mapOnce.Do(func() { f.mapped, f.mapErr = mapFile(onDisk, f.size) })
 		if f.mapErr == nil {
 			at := f.header.dataStart()
 			data := f.mapped[at+info.Start : at+info.End : at+info.End]
@@ -341,6 +371,9 @@ func (c *Checkpoint) Close() error {
 			f.mapped = nil
 		}
 		errs = append(errs, f.f.Close())
+	}
+	if c.container != nil {
+		errs = append(errs, c.container.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -11,8 +11,8 @@ import (
 
 // find turns the path that a caller gave into that of a .safetensors file or an
 // index.
-func find(path string, o Options) (string, error) {
-	info, err := os.Stat(path)
+func find(v volume, path string, o Options) (string, error) {
+	info, err := v.stat(path)
 	if err != nil {
 		return "", err
 	}
@@ -24,30 +24,30 @@ func find(path string, o Options) (string, error) {
 	}
 	if o.File != "" {
 		if !filepath.IsLocal(o.File) {
-			return "", fmt.Errorf("%s: file %s lies outside the directory", path, quote(o.File))
+			return "", fmt.Errorf("%s: file %s lies outside the directory", v.show(path), quote(o.File))
 		}
-		chosen := filepath.Join(path, o.File)
-		if _, err := os.Stat(chosen); err != nil {
+		chosen := v.join(path, o.File)
+		if _, err := v.stat(chosen); err != nil {
 			return "", err
 		}
 		return chosen, nil
 	}
-	candidates, err := candidates(path, o.Limits)
+	candidates, err := candidates(v, path, o.Limits)
 	switch {
 	case err != nil:
 		return "", err
 	case len(candidates) == 0:
-		return "", fmt.Errorf("%s: no .safetensors file and no index of one: %w", path, fs.ErrNotExist)
+		return "", fmt.Errorf("%s: no .safetensors file and no index of one: %w", v.show(path), fs.ErrNotExist)
 	case len(candidates) > 1:
-		return "", &ChoiceError{Dir: path, Candidates: candidates}
+		return "", &ChoiceError{Dir: v.show(path), Candidates: candidates}
 	}
-	return filepath.Join(path, candidates[0]), nil
+	return v.join(path, candidates[0]), nil
 }
 
 // candidates lists the checkpoints of a directory: its indexes, and the files
 // that are no index's shard. Subdirectories are not searched.
-func candidates(dir string, limits Limits) ([]string, error) {
-	entries, err := os.ReadDir(dir)
+func candidates(v volume, dir string, limits Limits) ([]string, error) {
+	entries, err := v.readDir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func candidates(dir string, limits Limits) ([]string, error) {
 		switch {
 		case strings.HasPrefix(name, "."):
 		case strings.HasSuffix(name, indexSuffix):
-			x, err := readIndex(filepath.Join(dir, name), limits)
+			x, err := readIndex(v, v.join(dir, name), limits)
 			if err != nil {
 				return nil, err
 			}

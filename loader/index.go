@@ -207,14 +207,15 @@ func checkShardName(name string) error {
 }
 
 // readIndex reads and parses an index file.
-func readIndex(path string, limits Limits) (*Index, error) {
-	f, _, err := openRegular(path)
+func readIndex(v volume, path string, limits Limits) (*Index, error) {
+	f, info, err := v.open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	path = v.show(path)
 	most := limits.withDefaults().IndexBytes
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, min(info.Size(), most+1)))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
