@@ -33,6 +33,9 @@ func TestRandomFaults(t *testing.T) {
 	s := newHub(t, hubtest.Options{Repos: []hubtest.Repo{{ID: "org/demo", Revisions: map[string]hubtest.Files{"main": files}}}})
 	root := t.TempDir()
 	outcomes := map[string]int{}
+	if testing.Short() {
+		*faultRuns = min(*faultRuns, 30)
+	}
 	for i := range *faultRuns {
 		seed := *faultSeed + uint64(i)
 		outcome := randomRun(t, s, files, filepath.Join(root, fmt.Sprint(i)), rand.New(rand.NewPCG(seed, 99)))
