@@ -117,38 +117,12 @@ func ungroup(dst, src []byte) {
 		}
 		g[i], rest = rest[:k], rest[k:]
 	}
-	a, b, c, e := g[0], g[1], g[2], g[3]
-	i := 0
-	// Eight bytes of each group at once: spread four bytes of a word over
-	// eight, so that two groups interleave with a shift and an or.
-	for ; i+8 <= q; i += 8 {
-		wa, wb := binary.LittleEndian.Uint64(a[i:]), binary.LittleEndian.Uint64(b[i:])
-		wc, we := binary.LittleEndian.Uint64(c[i:]), binary.LittleEndian.Uint64(e[i:])
-		ab0, ab1 := spread8(uint32(wa))|spread8(uint32(wb))<<8, spread8(uint32(wa>>32))|spread8(uint32(wb>>32))<<8
-		ce0, ce1 := spread8(uint32(wc))|spread8(uint32(we))<<8, spread8(uint32(wc>>32))|spread8(uint32(we>>32))<<8
-		o := dst[4*i : 4*i+32]
-		binary.LittleEndian.PutUint64(o, spread16(uint32(ab0))|spread16(uint32(ce0))<<16)
-		binary.LittleEndian.PutUint64(o[8:], spread16(uint32(ab0>>32))|spread16(uint32(ce0>>32))<<16)
-		binary.LittleEndian.PutUint64(o[16:], spread16(uint32(ab1))|spread16(uint32(ce1))<<16)
-		binary.LittleEndian.PutUint64(o[24:], spread16(uint32(ab1>>32))|spread16(uint32(ce1>>32))<<16)
-	}
-	for ; i < q; i++ {
-		dst[4*i], dst[4*i+1], dst[4*i+2], dst[4*i+3] = a[i], b[i], c[i], e[i]
+	a, b, c, e := g[0][:q], g[1][:q], g[2][:q], g[3][:q]
+	out := dst[:4*q]
+	for i := range a {
+		binary.LittleEndian.PutUint32(out[4*i:4*i+4], uint32(a[i])|uint32(b[i])<<8|uint32(c[i])<<16|uint32(e[i])<<24)
 	}
 	for j := range r {
 		dst[4*q+j] = g[j][q]
 	}
-}
-
-// spread8 moves the four bytes of x to the even bytes of a word.
-func spread8(x uint32) uint64 {
-	y := uint64(x)
-	y = (y | y<<16) & 0x0000ffff0000ffff
-	return (y | y<<8) & 0x00ff00ff00ff00ff
-}
-
-// spread16 moves the two halves of x to the even halves of a word.
-func spread16(x uint32) uint64 {
-	y := uint64(x)
-	return (y | y<<16) & 0x0000ffff0000ffff
 }

@@ -22,7 +22,7 @@ type Request struct {
 	// Tokens gives access, and says where the store is. Required, unless
 	// Size is 0.
 	Tokens *Tokens
-	// Out receives the content, in pieces of up to 1 MiB, in any order and
+	// Out receives the content, in pieces of up to 512 KiB, in any order and
 	// from several goroutines. Required, unless Size is 0.
 	Out io.WriterAt
 	// Missing is what to fetch. Nil: the whole file. Only a whole file can

@@ -170,6 +170,8 @@ const (
 	xxPrime5 uint32 = 374761393
 )
 
+func xxRound(v, in uint32) uint32 { return bits.RotateLeft32(v+in*xxPrime2, 13) * xxPrime1 }
+
 // xxh32 is the 32-bit xxHash of b with seed 0, the checksum of LZ4 frames.
 func xxh32(b []byte) uint32 {
 	n := uint32(len(b))
@@ -178,13 +180,14 @@ func xxh32(b []byte) uint32 {
 		// The first lane starts at the sum of two primes and the last at
 		// minus one, both wrapped to 32 bits.
 		p1, p2 := xxPrime1, xxPrime2
-		v := [4]uint32{p1 + p2, p2, 0, -p1}
+		v0, v1, v2, v3 := p1+p2, p2, uint32(0), -p1
 		for ; len(b) >= 16; b = b[16:] {
-			for i := range v {
-				v[i] = bits.RotateLeft32(v[i]+binary.LittleEndian.Uint32(b[4*i:])*xxPrime2, 13) * xxPrime1
-			}
+			v0 = xxRound(v0, binary.LittleEndian.Uint32(b))
+			v1 = xxRound(v1, binary.LittleEndian.Uint32(b[4:]))
+			v2 = xxRound(v2, binary.LittleEndian.Uint32(b[8:]))
+			v3 = xxRound(v3, binary.LittleEndian.Uint32(b[12:]))
 		}
-		h = bits.RotateLeft32(v[0], 1) + bits.RotateLeft32(v[1], 7) + bits.RotateLeft32(v[2], 12) + bits.RotateLeft32(v[3], 18)
+		h = bits.RotateLeft32(v0, 1) + bits.RotateLeft32(v1, 7) + bits.RotateLeft32(v2, 12) + bits.RotateLeft32(v3, 18)
 	}
 	h += n
 	for ; len(b) >= 4; b = b[4:] {

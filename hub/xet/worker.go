@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	inBuffer  = HeaderSize + maxStored
-	outBuffer = 1 << 20
+	inBuffer  = 1 << 20 // must hold a header and maxStored
+	outBuffer = 512 << 10
 	// drainLimit is how much of an answer is read to keep its connection.
 	drainLimit = 256 << 10
 )
@@ -168,6 +168,22 @@ func (w *worker) unpack(j *job, in *counted) error {
 			j.next = max(j.next, i+1)
 			continue
 		}
+		stored, err := w.body.Peek(h.Stored)
+		if err != nil {
+			return in.short(err)
+		}
+		if h.Scheme == SchemeNone {
+			// The stored bytes are the chunk: no copy of them is needed.
+			if err := w.flush(j); err != nil {
+				return err
+			}
+			w.first, w.ends = i, append(w.ends, h.Size)
+			if err := w.emit(j, stored); err != nil {
+				return err
+			}
+			_, _ = w.body.Discard(h.Stored) // was peeked
+			continue
+		}
 		used := w.used()
 		if used+h.Size > outBuffer {
 			if err := w.flush(j); err != nil {
@@ -175,22 +191,10 @@ func (w *worker) unpack(j *job, in *counted) error {
 			}
 			used = 0
 		}
-		dst := w.out[used : used+h.Size]
-		if h.Scheme == SchemeNone {
-			// The network's bytes are the chunk: read them into place.
-			if _, err := io.ReadFull(w.body, dst); err != nil {
-				return in.short(err)
-			}
-		} else {
-			stored, err := w.body.Peek(h.Stored)
-			if err != nil {
-				return in.short(err)
-			}
-			if err := w.decoder.Decode(dst, h, stored); err != nil {
-				return err
-			}
-			_, _ = w.body.Discard(h.Stored) // was peeked
+		if err := w.decoder.Decode(w.out[used:used+h.Size], h, stored); err != nil {
+			return err
 		}
+		_, _ = w.body.Discard(h.Stored) // was peeked
 		if len(w.ends) == 0 {
 			w.first = i
 		}
@@ -230,12 +234,17 @@ func (w *worker) used() int {
 	return w.ends[len(w.ends)-1]
 }
 
-// flush hashes the run of chunks in the buffer and writes it to every term
-// that has a part of it.
+// flush emits the run of chunks in the buffer.
 func (w *worker) flush(j *job) error {
 	if len(w.ends) == 0 {
 		return nil
 	}
+	return w.emit(j, w.out)
+}
+
+// emit hashes the run of chunks in buf and writes it to every term that has a
+// part of it. The run is empty afterwards.
+func (w *worker) emit(j *job, buf []byte) error {
 	ends := w.ends
 	w.ends = w.ends[:0]
 	first, last := w.first, w.first+uint32(len(ends))
@@ -250,7 +259,7 @@ func (w *worker) flush(j *job) error {
 			j.sums = make([]node, j.until-j.start)
 		}
 		for i := first; i < last; i++ {
-			data := w.out[begin(i):ends[i-first]]
+			data := buf[begin(i):ends[i-first]]
 			j.sums[i-j.start] = node{keyedSum(w.hasher, data), uint64(len(data))}
 		}
 	}
@@ -262,7 +271,7 @@ func (w *worker) flush(j *job) error {
 			continue
 		}
 		lo, hi := max(t.start, first), min(t.end, last)
-		data := w.out[begin(lo):ends[hi-first-1]]
+		data := buf[begin(lo):ends[hi-first-1]]
 		if n := t.pos + int64(len(data)); n > t.size || hi == t.end && n < t.size {
 			w.restart(j)
 			return corrupt("chunks %d-%d unpack to %d bytes, expected %d", t.start, t.end, n, t.size)

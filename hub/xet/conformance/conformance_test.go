@@ -109,7 +109,7 @@ func TestTheyDownloadFromUs(t *testing.T) {
 		}
 		defer s.Close()
 		token := s.Issue()
-		down, err := client.NewClient(client.WithBaseURL(token.CAS), client.WithToken(token.Access), client.WithNamespace("default"))
+		down, err := client.NewClient(client.WithBaseURL(token.CAS), client.WithToken(token.Access), client.WithNamespace("default"), client.WithCacheDir(t.TempDir()))
 		if err != nil {
 			t.Fatal(err)
 		}
