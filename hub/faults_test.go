@@ -129,6 +129,30 @@ func TestFaultsThatStay(t *testing.T) {
 	}
 }
 
+// A server that sends a little and stalls each time is given up, and what it
+// sent is kept for the next run.
+func TestDribblingServerIsGivenUp(t *testing.T) {
+	s, data := big(t)
+	s.Inject(hubtest.Fault{Kind: hubtest.Stall, At: 3 << 20, Origin: "cdn"})
+	s.Inject(hubtest.Fault{Kind: hubtest.Stall, At: 100, Origin: "cdn", Count: -1})
+	c := newClient(t, s, singleStream, func(o *hub.Options) { o.StallTimeout = 100 * time.Millisecond })
+	_, err := c.Download(t.Context(), bigRepo, "main", "model.safetensors")
+	wantErr(t, err, hub.ErrNetwork, "no byte arrived")
+	if n := s.Count(onCDN); n > 10 {
+		t.Errorf("%d requests", n)
+	}
+	s.ClearFaults()
+	s.Forget()
+	p, err := newClient(t, s, withCache(c.CacheDir())).Download(t.Context(), bigRepo, "main", "model.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, p, data)
+	if n := s.BodyBytes(onCDN); n > bigSize-2<<20 {
+		t.Errorf("%d bytes fetched, the first parts were not kept", n)
+	}
+}
+
 // A plain file has a git blob id in place of a SHA-256.
 func TestPlainFileIsVerified(t *testing.T) {
 	s := newHub(t, hubtest.Options{})

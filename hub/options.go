@@ -52,8 +52,8 @@ type Options struct {
 	// ConnectTimeout bounds dialling and the TLS handshake (default 10 s).
 	ConnectTimeout time.Duration
 	// Retries is how often a request is tried again after a failure that
-	// may pass (default 5, negative: never). Any progress of a transfer
-	// starts the count anew.
+	// may pass (default 5, negative: never). An attempt that brings 64 KiB
+	// of a file starts the count anew.
 	Retries int
 	// RetryBase and RetryCap shape the pause before attempt n: a random
 	// time up to min(RetryCap, RetryBase·2ⁿ) (defaults 1 s and 8 s).

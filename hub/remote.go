@@ -78,7 +78,7 @@ func (s *source) readAt(ctx context.Context, p []byte, off int64) (int, error) {
 	for n < len(p) {
 		m, err := s.readOnce(ctx, p[n:], off+int64(n))
 		n += m
-		if m > 0 {
+		if m >= minProgress {
 			fails = 0
 		}
 		if err == nil {

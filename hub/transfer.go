@@ -19,6 +19,10 @@ const (
 	// parallelFrom: below it a second connection gains nothing.
 	parallelFrom = 16 << 20
 	maxClaim     = 32 << 20
+	// minProgress is what an attempt must bring to count as progress. A
+	// server that sends a few bytes and stalls, again and again, would
+	// otherwise keep a client for ever.
+	minProgress = 64 << 10
 	// maxBad is how many unusable answers (wrong range, wrong length, other
 	// content) a segment takes before it gives up.
 	maxBad = 2
@@ -164,15 +168,15 @@ func (w *writer) write(b []byte) error {
 }
 
 // segment fetches [from, to), which starts at a part. A broken transfer goes
-// on where it stopped; the count of failures starts anew with every byte that
-// arrives.
+// on where it stopped; the count of failures starts anew whenever an attempt
+// brought minProgress.
 func (t *transfer) segment(ctx context.Context, from, to int64) error {
 	w := &writer{t: t, pos: from}
 	fails, bad := 0, 0
 	for w.pos < to {
 		start := w.pos
 		err := t.once(ctx, w, to)
-		if w.pos > start {
+		if w.pos-start >= minProgress {
 			fails = 0
 		}
 		if err == nil {
@@ -279,7 +283,7 @@ func (t *transfer) stream(ctx context.Context) error {
 			t.mu.Unlock()
 			return nil
 		}
-		if w.pos > best {
+		if w.pos-best >= minProgress {
 			best, fails = w.pos, 0
 		}
 		if ctx.Err() != nil || !temporary(err) && !unusable(err) || fails >= t.c.opts.Retries {
