@@ -78,6 +78,7 @@ nothing was gained or it was rolled back.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(a.demoCommand(), a.inspectCommand(), a.runCommand(), a.verifyCommand(), a.versionCommand())
+	root.AddCommand(a.packCommand(), a.unpackCommand(), a.lsCommand(), a.catCommand())
 	return root
 }
 

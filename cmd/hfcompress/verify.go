@@ -14,15 +14,24 @@ import (
 func (a *app) verifyCommand() *cobra.Command {
 	f := &compressFlags{}
 	var against string
+	var bases []string
 	cmd := &cobra.Command{
-		Use:   "verify PACKAGE [--against REPO@REVISION|PATH]",
+		Use:   "verify PACKAGE|ARCHIVE [--against REPO@REVISION|PATH]",
 		Short: "Check every byte of a package, and what it computes",
 		Long: `verify opens a package, which checks the digest of every file and tensor, runs
 all its examples on this machine and compares the outputs, by digest, with those
 that were recorded when it was validated. With --against it also runs the source
-model and compares complete outputs. Exit status 1 when something differs.`,
-		Args: exactly(1, "a package"),
+model and compares complete outputs. Exit status 1 when something differs.
+
+Of an archive, it decodes everything and compares all checksums and digests.`,
+		Args: exactly(1, "a package or an archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if isArchive(args[0]) {
+				if against != "" {
+					return usagef("--against is for packages; an archive has the digests of its sources")
+				}
+				return a.verifyArchive(cmd.Context(), args[0], bases, f)
+			}
 			return a.verify(cmd.Context(), args[0], against, f)
 		},
 	}
@@ -30,6 +39,7 @@ model and compares complete outputs. Exit status 1 when something differs.`,
 	cmd.Flags().StringVar(&f.file, "file", "", "safetensors file or index of the source, where there are several")
 	cmd.Flags().StringVar(&f.device, "device", "", "device to run on (default: the one of the validation)")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads of the device (default: all processors)")
+	cmd.Flags().StringArrayVar(&bases, "base", nil, "of an archive: the one that it was made against; again for the base of that")
 	addHubFlags(cmd, &f.hub)
 	addOutputFlags(cmd, &f.json, &f.quiet)
 	return cmd

@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"": {"tensor", "hub", "loader", "architectures", "architectures/nn", "pack", "pack/xortable",
 		"pack/floatcodec", "pack/archive", "validation", "finitepass", "metalgpu", "internal/page"},
 	"cmd": {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack",
-		"pack/xortable", "pack/floatcodec", "pack/archive", "validation", "finitepass", "metalgpu", "internal/demomodel"},
+		"pack/xortable", "pack/floatcodec", "pack/archive", "validation", "finitepass", "metalgpu", "internal/demomodel", "internal/page"},
 	"testdata": {"tensor", "loader", "internal/shapes"},
 	"bench":    {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack", "pack/floatcodec", "pack/archive", "internal/gemm", "internal/fmath"},
 }
