@@ -436,3 +436,36 @@ func ExampleClient_Fetch() {
 	fmt.Println(err, res.Verified, res.Written, string(out.data[:7]))
 	// Output: <nil> true 800000 weights
 }
+
+// Property: whatever goes wrong, a fetch that says it is verified has exactly
+// the file's bytes, and one that fails names everything that it did not bring.
+func TestRandomFaults(t *testing.T) {
+	// Not start: a corrupt answer may name ranges that are not signed, and the
+	// client cannot know.
+	s, err := xettest.New(xettest.Options{MaxXorb: 150 << 10, TermChunks: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	data := slices.Concat(noise(400000, 21), make([]byte, 200000), noise(100000, 22))
+	f := s.AddBytes(data)
+	kinds := []xettest.Kind{xettest.Stall, xettest.StallHeaders, xettest.Reset, xettest.Status, xettest.Corrupt, xettest.WrongLength, xettest.WrongRange, xettest.IgnoreRange, xettest.Garbage, xettest.Redirect}
+	rapid.Check(t, func(rt *rapid.T) {
+		s.ClearFaults()
+		for range rapid.IntRange(1, 4).Draw(rt, "faults") {
+			s.Inject(xettest.Fault{
+				Kind:  rapid.SampledFrom(kinds).Draw(rt, "kind"),
+				Call:  rapid.SampledFrom([]string{"", xettest.V2, xettest.Content}).Draw(rt, "call"),
+				Skip:  rapid.IntRange(0, 3).Draw(rt, "skip"),
+				Count: rapid.SampledFrom([]int{1, 1, 2, -1}).Draw(rt, "count"),
+				At:    rapid.Int64Range(0, 150<<10).Draw(rt, "at"),
+				Code:  rapid.SampledFrom([]int{400, 401, 403, 404, 410, 416, 429, 500, 501, 503, 504}).Draw(rt, "code"),
+			})
+		}
+		c := fast(t, xet.Options{StallTimeout: 30 * time.Millisecond, Retries: 2, Window: 300 << 10, RetryCap: 2 * time.Millisecond, Conns: 4})
+		got, res, err := fetch(t, c, s, f, nil)
+		if err == nil && (!res.Verified || !bytes.Equal(got, data) || len(res.Missing) != 0) || err != nil && (res.Verified || len(res.Missing) == 0 && !errors.Is(err, xet.ErrHash)) {
+			rt.Fatalf("%+v, %v, equal %t", res, err, bytes.Equal(got, data))
+		}
+	})
+}

@@ -42,7 +42,7 @@ import (
 
 // job is what a child process is told.
 type job struct {
-	Role   string // serve, serve-sparse, ours, xetc, xetc+check
+	Role   string // serve, serve-sparse, serve-test, ours, xetc, xetc+check
 	Dir    string
 	Size   int64
 	Token  ours.Token
@@ -147,12 +147,16 @@ func (j job) run() error {
 			return err
 		}
 		return j.ready(ours.Token{CAS: "http://" + l.Addr().String()}, hash.String())
-	case "serve-sparse":
+	case "serve-sparse", "serve-test":
 		s, err := xettest.New(xettest.Options{})
 		if err != nil {
 			return err
 		}
-		f, err := s.Add(repeated(j.Size))
+		content := repeated(j.Size)
+		if j.Role == "serve-test" {
+			content = weights(j.Size)
+		}
+		f, err := s.Add(content)
 		if err != nil {
 			return err
 		}
