@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"io/fs"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/hfcompress/compress/tensor"
@@ -332,8 +333,10 @@ func (r *indexReader) segments(x *index, f *file, used []bool) {
 func (r *indexReader) tensors(x *index, f *file, number int) {
 	n := r.count(min(r.limits.Tensors-len(x.tensors), len(f.segments)), minTensor, "tensors")
 	f.tensors = [2]int{len(x.tensors), len(x.tensors) + n}
+	x.tensors = slices.Grow(x.tensors, n)
 	next := int64(0)
 	names := make(map[string]bool, n)
+	dims := make([]int, 0, min(4*n, len(r.b))) // shapes are parts of this, which saves allocations
 	for range n {
 		if r.err != nil {
 			return
@@ -356,10 +359,15 @@ func (r *indexReader) tensors(x *index, f *file, number int) {
 			return
 		}
 		t.dtype = dtypes[code]
-		t.shape = make(tensor.Shape, r.count(r.limits.Rank, 1, "axes"))
-		for i := range t.shape {
-			t.shape[i] = int(r.number(math.MaxInt))
+		rank := r.count(r.limits.Rank, 1, "axes")
+		if cap(dims)-len(dims) < rank {
+			dims = make([]int, 0, max(n, rank))
 		}
+		from := len(dims)
+		for range rank {
+			dims = append(dims, int(r.number(math.MaxInt)))
+		}
+		t.shape = dims[from:len(dims):len(dims)]
 		if r.err != nil {
 			return
 		}
