@@ -3,6 +3,7 @@ package compress
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/hfcompress/compress/architectures"
@@ -57,18 +58,40 @@ type InspectedTensor struct {
 }
 
 // InspectHub inspects a repository at a revision. Options.Revision, File,
-// Architecture, Hub and Observe are used. The weights are fetched into the cache
-// when they are not there yet.
+// Architecture, Hub and Observe are used. Only config.json, an index and the
+// headers of the weight files are read, by ranges, so that a model of any size
+// takes a moment; what the cache holds is read there.
 func InspectHub(ctx context.Context, repo string, o Options) (*Inspection, error) {
 	o, err := o.check()
 	if err != nil {
 		return nil, err
 	}
-	src, err := newRoad(o).download(ctx, repo)
+	ref, err := hub.ParseRepo(repo)
 	if err != nil {
 		return nil, err
 	}
-	return inspect(src, o)
+	client, err := hub.New(o.Hub)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdle()
+	first, files, err := list(ctx, client, ref, o.Revision)
+	if err != nil {
+		return nil, err
+	}
+	weights, err := chooseWeights(files, o.File)
+	if err != nil {
+		return nil, fmt.Errorf("%s at %s: %w", ref, o.Revision, err)
+	}
+	fsys := &remoteFS{ctx: ctx, client: client, repo: ref, commit: first.Commit, cached: first.Dir, files: files}
+	c, err := loader.OpenFS(fsys, weights, loader.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	src := &snapshot{dir: first.Dir, file: weights, repo: ref.ID, revision: o.Revision, commit: string(first.Commit)}
+	config, err := fs.ReadFile(fsys, src.configFile())
+	return inspect(src, o, c, config, err)
 }
 
 // InspectLocal inspects a directory with config.json and safetensors files, or
@@ -86,15 +109,17 @@ func InspectLocal(path string, o Options) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inspect(src, o)
-}
-
-func inspect(src *snapshot, o Options) (*Inspection, error) {
 	c, err := loader.Open(filepath.Join(src.dir, filepath.FromSlash(src.file)), loader.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
+	config, err := readConfig(filepath.Join(src.dir, filepath.FromSlash(src.configFile())))
+	return inspect(src, o, c, config, err)
+}
+
+// inspect describes a checkpoint. configErr says why there is no configuration.
+func inspect(src *snapshot, o Options, c *loader.Checkpoint, config []byte, configErr error) (*Inspection, error) {
 	i := &Inspection{
 		Repo: src.repo, Revision: src.revision, Commit: src.commit, Path: src.dir,
 		DTypes: map[string]DTypeCount{}, Plans: []finitepass.Plan{},
@@ -118,19 +143,18 @@ func inspect(src *snapshot, o Options) (*Inspection, error) {
 		i.DTypes[info.DTypeName] = DTypeCount{d.Tensors + 1, d.Bytes + info.Bytes()}
 		i.Stored = append(i.Stored, InspectedTensor{name, info.DTypeName, info.Shape, c.FileOf(name)})
 	}
-	if err := i.plan(src, o, c); err != nil {
-		i.Problem = err.Error()
+	if configErr == nil {
+		configErr = i.plan(o, c, config)
+	}
+	if configErr != nil {
+		i.Problem = configErr.Error()
 	}
 	return i, nil
 }
 
 // plan finds the architecture and counts what its blocks would save.
-func (i *Inspection) plan(src *snapshot, o Options, c *loader.Checkpoint) error {
-	text, err := readConfig(filepath.Join(src.dir, filepath.FromSlash(src.configFile())))
-	if err != nil {
-		return err
-	}
-	cfg, err := architectures.ParseConfig(text)
+func (i *Inspection) plan(o Options, c *loader.Checkpoint, config []byte) error {
+	cfg, err := architectures.ParseConfig(config)
 	if err != nil {
 		return err
 	}

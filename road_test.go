@@ -507,3 +507,34 @@ func TestOtherDevice(t *testing.T) {
 		t.Errorf("no output differs on the other device, so that the test proves nothing: %v", err)
 	}
 }
+
+// A repository is inspected from headers alone.
+func TestInspectHub(t *testing.T) {
+	for _, revision := range []string{"main", "sharded"} {
+		server := demoHub(t, nil)
+		o := hubOptions(t, server, t.TempDir())
+		o.Revision = revision
+		found, err := compress.InspectHub(context.Background(), demomodel.RepoID, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.Problem != "" || found.Architecture != "llama" || found.Values != 861312 || len(found.Plans) != 1 || found.Plans[0].BytesSaved != 147968 {
+			t.Errorf("%s: %+v", revision, found)
+		}
+		served := server.BodyBytes(func(hubtest.Request) bool { return true })
+		if limit := int64(600 << 10); served > limit {
+			t.Errorf("%s: %d bytes read of a model of 3.4 MB, expected at most %d", revision, served, limit)
+		}
+		// What is in the cache is read there.
+		made, err := compress.HuggingFace(context.Background(), demomodel.RepoID, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made.Close()
+		o.Hub.Offline = true
+		again, err := compress.InspectHub(context.Background(), demomodel.RepoID, o)
+		if err != nil || again.Values != found.Values || again.Commit != found.Commit {
+			t.Errorf("%s, offline: %+v, %v", revision, again, err)
+		}
+	}
+}

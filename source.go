@@ -39,22 +39,11 @@ type snapshot struct {
 // fetch resolves a revision and brings the weights and companions of the commit
 // into the cache. Weights in other formats are not downloaded.
 func fetch(ctx context.Context, client *hub.Client, repo hub.Repo, revision, file string) (*snapshot, error) {
-	// The first call alone names the revision: it resolves it once and records it
-	// in the cache. Everything after it is pinned to the commit.
-	first, err := client.Snapshot(ctx, repo, revision, hub.SnapshotOptions{Allow: []string{"config.json"}})
+	first, files, err := list(ctx, client, repo, revision)
 	if err != nil {
 		return nil, err
 	}
 	pinned := string(first.Commit)
-	files, err := client.List(ctx, repo, first.Commit)
-	if errors.Is(err, hub.ErrOffline) {
-		// Caches that other clients made may lack a listing. What lies in the
-		// snapshot has to do; files that a strict load needs are missed there.
-		files, err = filesIn(first.Dir)
-	}
-	if err != nil {
-		return nil, err
-	}
 	weights, err := chooseWeights(files, file)
 	if err != nil {
 		return nil, fmt.Errorf("%s at %s: %w", repo, revision, err)
@@ -93,6 +82,24 @@ func fetch(ctx context.Context, client *hub.Client, repo hub.Repo, revision, fil
 	}, nil
 }
 
+// list resolves a revision and returns the folder of its snapshot and the files
+// of the commit.
+func list(ctx context.Context, client *hub.Client, repo hub.Repo, revision string) (hub.Snapshot, []hub.File, error) {
+	// This call alone names the revision: it resolves it once and records it in the
+	// cache. Everything after it is pinned to the commit.
+	first, err := client.Snapshot(ctx, repo, revision, hub.SnapshotOptions{Allow: []string{"config.json"}})
+	if err != nil {
+		return first, nil, err
+	}
+	files, err := client.List(ctx, repo, first.Commit)
+	if errors.Is(err, hub.ErrOffline) {
+		// Caches that other clients made may lack a listing. What lies in the
+		// snapshot has to do; files that a strict load needs are missed there.
+		files, err = filesIn(first.Dir)
+	}
+	return first, files, err
+}
+
 func isCompanion(name string) bool {
 	if strings.HasSuffix(name, ".index.json") {
 		return false // it describes files that the package does not have
@@ -117,7 +124,7 @@ func chooseWeights(files []hub.File, asked string) (string, error) {
 		}
 	}
 	if asked != "" {
-		return "", fmt.Errorf("no file %q; safetensors files: %s", asked, list(append(indexes, singles...)))
+		return "", fmt.Errorf("no file %q; safetensors files: %s", asked, some(append(indexes, singles...)))
 	}
 	for _, usual := range []string{"model.safetensors", "model.safetensors.index.json"} {
 		if slices.Contains(singles, usual) || slices.Contains(indexes, usual) {
@@ -133,15 +140,15 @@ func chooseWeights(files []hub.File, asked string) (string, error) {
 		return candidates[0], nil
 	case 0:
 		if len(others) > 0 {
-			return "", fmt.Errorf("no safetensors file; only safetensors is read, never %s", list(others))
+			return "", fmt.Errorf("no safetensors file; only safetensors is read, never %s", some(others))
 		}
 		return "", fmt.Errorf("no safetensors file")
 	}
-	return "", fmt.Errorf("several weight files, name one: %s", list(candidates))
+	return "", fmt.Errorf("several weight files, name one: %s", some(candidates))
 }
 
-// list writes names for an error, at most a few.
-func list(names []string) string {
+// some writes names for an error, at most a few.
+func some(names []string) string {
 	const most = 8
 	if len(names) == 0 {
 		return "none"
