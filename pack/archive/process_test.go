@@ -193,8 +193,9 @@ func TestKilledUnpack(t *testing.T) {
 }
 
 var (
-	bigMB  = flag.Int("big", 64, "megabytes of the checkpoint of BenchmarkCheckpoint")
-	bigDir = flag.String("bigdir", "", "where BenchmarkCheckpoint puts its files; they are removed")
+	bigMB    = flag.Int("big", 64, "megabytes of the checkpoint of BenchmarkCheckpoint")
+	bigLevel = flag.String("biglevel", "fast", "level of BenchmarkCheckpoint")
+	bigDir   = flag.String("bigdir", "", "where BenchmarkCheckpoint puts its files; they are removed")
 )
 
 // weights yields n BF16 values drawn from a normal distribution.
@@ -225,6 +226,10 @@ func BenchmarkCheckpoint(b *testing.B) {
 	if dir == "" {
 		dir = b.TempDir()
 	}
+	level, err := floatcodec.ParseLevel(*bigLevel)
+	if err != nil {
+		b.Fatal(err)
+	}
 	src := filepath.Join(dir, "src")
 	if err := os.MkdirAll(src, 0o777); err != nil {
 		b.Fatal(err)
@@ -252,7 +257,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 			b.Error(err)
 		}
 	}()
-	for _, j := range []helperJob{{Op: "pack", Archive: path, Dir: src}, {Op: "verify", Archive: path}, {Op: "unpack", Archive: path, Dir: out}} {
+	for _, j := range []helperJob{{Op: "pack", Archive: path, Dir: src, Level: level}, {Op: "verify", Archive: path}, {Op: "unpack", Archive: path, Dir: out}} {
 		b.Run(j.Op, func(b *testing.B) {
 			b.SetBytes(total)
 			for b.Loop() {

@@ -22,8 +22,6 @@ type table struct {
 	starts []int64           // of the chunks from the stream's first one, and their end
 }
 
-func (t *table) chunks() int { return len(t.starts) - 1 }
-
 // chunkSize returns the decoded bytes of chunk i.
 func (t *table) chunkSize(i int) int {
 	return int(min(int64(t.chunk), t.size-int64(i)*int64(t.chunk)))
