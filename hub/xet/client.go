@@ -29,7 +29,7 @@ type Options struct {
 	// transfers.
 	Memory int64
 	// Window is how many bytes of a file one query covers (default 256 MiB).
-	// At most three windows of a file are held at once.
+	// Windows are planned at most two ahead of the transfers.
 	Window int64
 	// StallTimeout ends a request that gives no headers, or no byte of its
 	// body, for so long; it is then made anew (default 30 s). There is no

@@ -93,11 +93,3 @@ func (rs ranges) without(other ranges) ranges {
 	}
 	return out
 }
-
-// length is the number of bytes in rs.
-func (rs ranges) length() (n int64) {
-	for _, r := range rs {
-		n += r.End - r.Start
-	}
-	return n
-}

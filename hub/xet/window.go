@@ -28,7 +28,6 @@ type window struct {
 type term struct {
 	reconTerm
 	off int64
-	job *job
 
 	// Of the worker that runs the job:
 	pos  int64 // bytes decoded
@@ -85,7 +84,7 @@ func plan(r *recon, ask Range, size int64, want ranges) (*window, error) {
 			w.jobs = append(w.jobs, j)
 			w.urls[p.partKey] = p.url
 		}
-		t := &term{reconTerm: rt, off: off, job: j}
+		t := &term{reconTerm: rt, off: off}
 		j.terms = append(j.terms, t)
 		w.terms = append(w.terms, t)
 	}
@@ -149,8 +148,8 @@ func (w *window) renew(ctx context.Context, old int, query func(context.Context,
 }
 
 // folder takes the chunk hashes of terms as they complete, in any order, and
-// adds them to the file's tree in the order of the file. What it keeps is
-// bounded by the windows in flight.
+// adds them to the file's tree in the order of the file. What it keeps is a
+// hash for each chunk between the slowest transfer and the fastest.
 type folder struct {
 	mu    sync.Mutex
 	queue []*term // not folded yet, in file order
