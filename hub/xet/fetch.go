@@ -40,9 +40,10 @@ type Request struct {
 type Result struct {
 	// Verified: the whole file came, and its Xet hash is the one asked for.
 	Verified bool
-	// Missing is what is not in Out, sorted. After a hash mismatch it is
-	// everything. Ranges that turned out wrong are in it, although Wrote was
-	// told of them.
+	// Missing is what is not in Out, sorted. Ranges that turned out wrong are
+	// in it, although Wrote was told of them. After a hash mismatch it is
+	// everything but the content of xorbs that came whole and have their own
+	// hash; if even that is not enough, the store lied about the order.
 	Missing []Range
 	// Written and Received are the bytes put into Out and those of content
 	// that came over the network.
@@ -62,6 +63,7 @@ type transfer struct {
 
 	mu      sync.Mutex
 	written ranges
+	proven  ranges // content of whole xorbs that have their hash
 
 	sent, received, queries, requests, retries atomic.Int64
 }
@@ -93,7 +95,10 @@ func (c *Client) Fetch(ctx context.Context, req Request) (Result, error) {
 		Written: t.sent.Load(), Received: t.received.Load(),
 		Queries: t.queries.Load(), Requests: t.requests.Load(), Retries: t.retries.Load(),
 	}
-	if errors.Is(err, ErrHash) || err != nil && t.fold.err != nil {
+	switch {
+	case errors.Is(err, ErrHash):
+		res.Missing = t.want.without(t.proven)
+	case err != nil && t.fold.err != nil:
 		res.Missing = t.want
 	}
 	return res, err

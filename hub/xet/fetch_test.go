@@ -280,18 +280,25 @@ func TestFaults(t *testing.T) {
 }
 
 // A bit that changes in plainly stored content is seen by no decoder; the
-// hash of the file sees it.
+// hash of the file sees it. Xorbs that came whole prove themselves, so only the
+// bad one is missing.
 func TestHashMismatch(t *testing.T) {
-	s := start(t, xettest.Options{Scheme: func(int) xet.Scheme { return xet.SchemeNone }})
-	f := s.AddBytes(noise(1<<20, 6))
-	s.Inject(xettest.Fault{Kind: xettest.Corrupt, Call: xettest.Content, At: 5000})
-	_, res, err := fetch(t, fast(t, xet.Options{}), s, f, nil)
+	s := start(t, xettest.Options{MaxXorb: 300 << 10, Scheme: func(int) xet.Scheme { return xet.SchemeNone }})
+	data := noise(2<<20, 6)
+	f := s.AddBytes(data)
+	s.Inject(xettest.Fault{Kind: xettest.Corrupt, Call: xettest.Content, Skip: 2, At: 5000})
+	got, res, err := fetch(t, fast(t, xet.Options{}), s, f, nil)
 	var h *xet.HashError
 	if !errors.As(err, &h) || h.Expected != f.Hash || h.Actual == f.Hash || !errors.Is(err, xet.ErrHash) {
 		t.Fatalf("got %v", err)
 	}
-	if want := []xet.Range{{Start: 0, End: f.Size}}; res.Verified || !slices.Equal(res.Missing, want) {
-		t.Errorf("%+v", res)
+	if len(res.Missing) != 1 || res.Missing[0].End-res.Missing[0].Start > 300<<10 || res.Verified {
+		t.Fatalf("%+v", res)
+	}
+	rest, _, err := fetch(t, fast(t, xet.Options{}), s, f, res.Missing)
+	copy(got[res.Missing[0].Start:res.Missing[0].End], rest[res.Missing[0].Start:])
+	if err != nil || !bytes.Equal(got, data) {
+		t.Errorf("the bad xorb alone does not repair the file: %v", err)
 	}
 	// The wrong name for good content.
 	g := f

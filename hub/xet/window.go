@@ -46,6 +46,7 @@ type job struct {
 	terms []*term // by first chunk
 
 	// Of the worker that runs the job:
+	live  int    // terms before it are complete
 	next  uint32 // first chunk not delivered
 	until uint32 // end of the chunks that are needed
 	sums  []node // by chunk, from the first of the part

@@ -51,6 +51,7 @@ func (t *transfer) job(ctx context.Context, j *job) error {
 		at := j.next
 		generation, err := t.attempt(ctx, j)
 		if err == nil {
+			t.prove(j)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -82,6 +83,30 @@ func (t *transfer) job(ctx context.Context, j *job) error {
 		fails++
 	}
 	return nil
+}
+
+// prove notes the ranges of a job that has all chunks of its xorb: the xorb's
+// hash is the root over their hashes. Where they do not match, the job may
+// simply have a part of the xorb, which says nothing.
+func (t *transfer) prove(j *job) {
+	if !t.verify || j.start != 0 {
+		return
+	}
+	var tree Tree
+	for _, n := range j.sums {
+		if n.size == 0 {
+			return // not needed, so not unpacked
+		}
+		tree.Add(n.hash, n.size)
+	}
+	if tree.XorbHash() != j.xorb {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, tm := range j.terms {
+		t.proven.add(Range{tm.off, tm.off + tm.size})
+	}
 }
 
 // attempt makes one request for a job and delivers what it gives.
@@ -221,10 +246,10 @@ func (j *job) needs(i uint32) bool {
 
 // open is the terms from the first that is not complete.
 func (j *job) open() []*term {
-	for len(j.terms) > 0 && j.terms[0].done {
-		j.terms = j.terms[1:]
+	for j.live < len(j.terms) && j.terms[j.live].done {
+		j.live++
 	}
-	return j.terms
+	return j.terms[j.live:]
 }
 
 func (w *worker) used() int {
