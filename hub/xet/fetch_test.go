@@ -476,3 +476,9 @@ func TestRandomFaults(t *testing.T) {
 		}
 	})
 }
+
+func ExampleHashFile() {
+	hash, size, err := xet.HashFile(strings.NewReader("Hello World!"))
+	fmt.Println(hash, size, err)
+	// Output: a9dae0ad88b060bdd7e7c87abdcf95b132c95a0414b06d4f6beb68d287b87165 12 <nil>
+}
