@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -249,6 +250,23 @@ func TestTensors(t *testing.T) {
 	}
 }
 
+// An index of several megabytes, which is more than any chunk has.
+func TestLargeIndex(t *testing.T) {
+	var parts []part
+	for i := range 30_000 {
+		parts = append(parts, part{name: fmt.Sprintf("%s.%d", strings.Repeat("deep", 25), i), dtype: tensor.F32, shape: []int{0, i}})
+	}
+	files := map[string][]byte{"m.safetensors": safetensors(parts, []byte("end"))}
+	r := open(t, packTree(t, files, archive.Options{}), archive.ReadOptions{})
+	wantFiles(t, r, files)
+	if n := len(r.Tensors()); n != len(parts) {
+		t.Errorf("%d tensors", n)
+	}
+	if info := mustLookup(t, r, parts[777].name); info.Shape[1] != 777 {
+		t.Error(info)
+	}
+}
+
 func mustLookup(t *testing.T, r *archive.Reader, name string) archive.Tensor {
 	t.Helper()
 	info, err := r.Lookup(name)
@@ -257,5 +275,3 @@ func mustLookup(t *testing.T, r *archive.Reader, name string) archive.Tensor {
 	}
 	return info
 }
-
-var _ = fmt.Sprint

@@ -101,7 +101,7 @@ func TestDeltaTypes(t *testing.T) {
 				continue
 			}
 			rng := rand.New(rand.NewPCG(uint64(d), 7))
-			const n = 24 * 24_000
+			const n = 24 * 12_000
 			base := random(rng, n)
 			next := bytes.Clone(base)
 			for range n / 50 {

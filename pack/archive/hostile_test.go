@@ -170,7 +170,7 @@ func TestHostileIndex(t *testing.T) {
 	for name, change := range map[string]func(x *index){
 		"absurd stream":          func(x *index) { x.streams[0].size = 1 << 50 },
 		"absurd file":            func(x *index) { x.files[0].size = 1 << 50 },
-		"absurd tensor":          func(x *index) { x.tensors[0].shape = tensor.Shape{1 << 40, 1 << 40} },
+		"absurd tensor":          func(x *index) { x.tensors[0].shape = tensor.Shape{1 << 30, 1 << 30, 1 << 30} },
 		"stream of 1 TiB":        func(x *index) { x.streams[0].size, x.files[0].size = 1<<40, 1<<40 },
 		"absurd table":           func(x *index) { x.streams[0].table = 1 << 40 },
 		"absurd data":            func(x *index) { x.streams[0].data = 1 << 40 },
@@ -259,11 +259,11 @@ func TestLimits(t *testing.T) {
 	if _, err := r.Tensor("f"); err != nil {
 		t.Error(err)
 	}
-	// A tensor of 8 GiB in some kilobytes: its table has not that many chunks.
+	// A tensor of 1 GiB in some kilobytes: its table has not that many chunks.
 	r.limits = Limits{}.withDefaults()
 	s := &r.x.streams[r.tensorStream(0)]
-	s.size = 8 << 30
-	r.x.tensors[0].shape = tensor.Shape{4 << 30}
+	s.size = 1 << 30
+	r.x.tensors[0].shape = tensor.Shape{1 << 29}
 	if _, err := r.Tensor("w"); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), `tensor "w"`) {
 		t.Error(err)
 	}

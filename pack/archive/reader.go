@@ -195,8 +195,12 @@ func unpackIndex(stored []byte, size int64) ([]byte, error) {
 	if size/(32<<10) > int64(len(stored)) {
 		return nil, corruptf("index of %d bytes cannot unpack to %d", len(stored), size)
 	}
-	d := zstdDecoders.Get().(*zstd.Decoder)
-	defer zstdDecoders.Put(d)
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true),
+		zstd.WithDecoderMaxWindow(bytesChunk), zstd.WithDecoderMaxMemory(uint64(max(size, bytesChunk))))
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
 	out, err := d.DecodeAll(stored, make([]byte, 0, size))
 	if err != nil || int64(len(out)) != size {
 		return nil, corruptf("index: frame of %d bytes, expected %d (%v)", len(out), size, err)
