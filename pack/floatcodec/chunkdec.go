@@ -19,7 +19,7 @@ func (m *Model) DecodeChunk(dst []byte, i int, enc []byte) error {
 	s := scratchPool.Get().(*scratch)
 	defer scratchPool.Put(s)
 	s.first = int64(i) << m.chunkLog
-	err := m.decodeBody(dst, enc[4], enc[chunkHeader:], s)
+	err := m.decodeBody(dst, enc[4], enc[chunkHeader:len(enc):len(enc)], s)
 	// Decoders are safe on any bytes, and their passes bring these close: the
 	// checksum is cheapest afterwards. It has the say on what is wrong.
 	if sum, got := binary.LittleEndian.Uint32(enc), m.chunkSum(i, len(dst), enc[4:]); sum != got {
@@ -92,7 +92,7 @@ func (m *Model) decodeSparse(dst []byte, n int, b []byte, s *scratch) error {
 	}
 	k := int(others)
 	s.mask = resize(s.mask, (n+7)/8)
-	b, err := readBytes(s.mask, b, nil, &s.huff)
+	b, err := readBytes(s.mask, b, nil, s)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func cutSized(b []byte) (stream, rest []byte, err error) {
 
 // readBytes fills dst from a stream that appendBytes wrote, and returns what
 // follows it.
-func readBytes(dst, b []byte, c *coder, h *huffReader) ([]byte, error) {
+func readBytes(dst, b []byte, c *coder, s *scratch) ([]byte, error) {
 	method, b, err := cut(b, 1)
 	if err != nil {
 		return nil, err
@@ -167,19 +167,35 @@ func readBytes(dst, b []byte, c *coder, h *huffReader) ([]byte, error) {
 			return nil, err
 		}
 		return b, decodeZstd(dst, stream)
-	case streamHuffman:
+	case streamHuffman, streamRuns:
 		if c == nil || c.huff == nil {
 			break
 		}
 		if stream, b, err = cutSized(b); err != nil {
 			return nil, err
 		}
-		if err := h.init(stream, len(dst), c.decoder()); err != nil {
-			return nil, err
-		}
-		return b, h.each(func(at int, sym []byte) { copy(dst[at:], sym) })
+		return b, s.decodeHuffman(method[0], stream, len(dst), c.decoder(), func(blocks []uint16, sym []byte) {
+			for _, block := range blocks {
+				k := copy(dst[int(block)*blockLen:], sym[:min(len(sym), blockLen)])
+				sym = sym[k:]
+			}
+		})
 	}
 	return nil, fmt.Errorf("%w: unknown stream method %d", ErrCorrupt, method[0])
+}
+
+// decodeHuffman decodes n symbols and hands them out by blocks, in any order.
+func (s *scratch) decodeHuffman(method byte, payload []byte, n int, tables []decodeTable, emit func(blocks []uint16, sym []byte)) error {
+	if method == streamRuns {
+		if err := s.runs.init(payload, n, tables); err != nil {
+			return err
+		}
+		return s.runs.each(emit)
+	}
+	if err := s.huff.init(payload, n, tables); err != nil {
+		return err
+	}
+	return s.huff.each(func(first int, sym []byte) { emit([]uint16{uint16(first / blockLen)}, sym) })
 }
 
 // lowSource is where the bytes of a low stream come from: either one byte per
@@ -244,7 +260,7 @@ func skipSymbols(b []byte, n int) (stream, rest []byte, err error) {
 		return cut(b, n)
 	case streamConstant:
 		return cut(b, 1)
-	case streamHuffman, streamZstd, streamRANS:
+	case streamHuffman, streamZstd, streamRANS, streamRuns:
 		return cutSized(b)
 	}
 	return nil, nil, fmt.Errorf("%w: unknown stream method %d", ErrCorrupt, method[0])
@@ -282,7 +298,7 @@ func (m *Model) readLow(buf, b []byte, bits int, c *coder, s *scratch) (lowSourc
 		}
 		return lowSource{bytes: stream}, rest, nil
 	}
-	rest, err := readBytes(buf, b, c, &s.huff)
+	rest, err := readBytes(buf, b, c, s)
 	return lowSource{bytes: buf}, rest, err
 }
 
@@ -292,12 +308,16 @@ func (m *Model) mergeStreams(dst []byte, n int, method byte, stream []byte, src 
 	w := m.layout.width
 	var fields [blockLen]byte
 	var low [8][]byte
-	fused := haveKernels && m.layout == bf16Layout && src[0].packed != nil
+	fused := m.layout == bf16Layout && src[0].packed != nil
 	emit := func(at int, sym []byte) {
 		if fused && len(sym) == blockLen {
 			p := src[0].packed[at/64*8*7:][:blockLen/64*8*7]
 			d := dst[at*2:][:blockLen*2]
-			mergeFieldsBF16(&d[0], &sym[0], &p[0], blockLen/64, m.split.swar.base)
+			if haveKernels {
+				mergeFieldsBF16(&d[0], &sym[0], &p[0], blockLen/64, m.split.swar.base)
+			} else {
+				mergeBlockBF16((*[2 * blockLen]byte)(d), (*[blockLen]byte)(sym), (*[blockLen / 8 * 7]byte)(p), m.split.swar.base)
+			}
 			return
 		}
 		for j := range src {
@@ -311,15 +331,25 @@ func (m *Model) mergeStreams(dst []byte, n int, method byte, stream []byte, src 
 		}
 		m.split.merge(dst[at*w:(at+len(sym))*w], len(sym), sym, low[:len(src)])
 	}
+	emitRun := func(blocks []uint16, sym []byte) {
+		if full := len(sym) / blockLen; fused && haveWideKernels && full > 0 {
+			last := int(blocks[full-1])*blockLen + blockLen
+			_, _ = dst[2*last-1], src[0].packed[last/8*7-1]
+			mergeRunBF16(&dst[0], &src[0].packed[0], &sym[0], &blocks[0], full, m.split.swar.base)
+			blocks, sym = blocks[full:], sym[full*blockLen:]
+		}
+		for _, b := range blocks {
+			k := min(len(sym), blockLen)
+			emit(int(b)*blockLen, sym[:k])
+			sym = sym[k:]
+		}
+	}
 	switch method {
-	case streamHuffman:
+	case streamHuffman, streamRuns:
 		if m.syms == nil || m.syms.huff == nil {
 			return fmt.Errorf("%w: Huffman stream without tables", ErrCorrupt)
 		}
-		if err := s.huff.init(stream, n, m.syms.decoder()); err != nil {
-			return err
-		}
-		return s.huff.each(emit)
+		return s.decodeHuffman(method, stream, n, m.syms.decoder(), emitRun)
 	case streamRANS:
 		if m.syms == nil || m.syms.rans == nil {
 			return fmt.Errorf("%w: rANS stream without tables", ErrCorrupt)

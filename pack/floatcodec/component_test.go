@@ -23,7 +23,7 @@ func BenchmarkParts(b *testing.B) {
 	packed := packFields(nil, low[0], 7)
 	chunk := m.AppendChunk(nil, 0, raw)
 	dst := make([]byte, len(raw))
-	var h huffReader
+	var h runReader
 	for _, part := range []struct {
 		name string
 		run  func()
@@ -41,7 +41,7 @@ func BenchmarkParts(b *testing.B) {
 			if err := h.init(payload, len(sym), m.syms.decoder()); err != nil {
 				b.Fatal(err)
 			}
-			if err := h.each(func(int, []byte) {}); err != nil {
+			if err := h.each(func([]uint16, []byte) {}); err != nil {
 				b.Fatal(err)
 			}
 		}},

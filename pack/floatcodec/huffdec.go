@@ -32,12 +32,12 @@ type segmentReader struct {
 // its codes, those of a run beyond it, and a word.
 const maxBlockBytes = ((blockLen+maxRun)*maxCodeLen+7)/8 + 8
 
-// huffReader decodes what huffCoder.append wrote.
+// huffReader decodes the Huffman streams that earlier encoders wrote, whose
+// segments are contiguous runs of blocks.
 type huffReader struct {
 	n      int
 	tables []decodeTable
-	sel    []byte
-	selN   int
+	sel    selectors
 	seg    [segments]segmentReader
 	sym    [segments]symBuffer
 }
@@ -46,16 +46,14 @@ type huffReader struct {
 func (h *huffReader) init(payload []byte, n int, tables []decodeTable) error {
 	blocks, each := segmentBlocks(n)
 	h.n, h.tables = n, tables
-	h.selN = selectorBits(len(tables))
-	selBytes := (blocks*h.selN + 7) / 8
+	h.sel.bits = selectorBits(len(tables))
+	selBytes := (blocks*h.sel.bits + 7) / 8
 	if len(payload) < selBytes+4*(segments-1) {
 		return fmt.Errorf("%w: Huffman stream cut short", ErrCorrupt)
 	}
-	h.sel = payload[:selBytes]
-	for b := range blocks {
-		if h.selector(b) >= len(tables) {
-			return fmt.Errorf("%w: no table %d", ErrCorrupt, h.selector(b))
-		}
+	h.sel.b = payload[:selBytes]
+	if err := h.sel.check(blocks, len(tables)); err != nil {
+		return err
 	}
 	lengths, rest := payload[selBytes:selBytes+4*(segments-1)], payload[selBytes+4*(segments-1):]
 	for s := range segments {
@@ -73,23 +71,37 @@ func (h *huffReader) init(payload []byte, n int, tables []decodeTable) error {
 	return nil
 }
 
-func (h *huffReader) selector(b int) int {
-	if h.selN == 0 {
+// selectors says which table each block uses.
+type selectors struct {
+	b    []byte
+	bits int // per block
+}
+
+func (s selectors) at(block int) int {
+	if s.bits == 0 {
 		return 0
 	}
-	p := b * h.selN
-	v := int(h.sel[p>>3])
-	if p>>3+1 < len(h.sel) {
-		v |= int(h.sel[p>>3+1]) << 8
+	p := block * s.bits
+	v := int(s.b[p>>3])
+	if p>>3+1 < len(s.b) {
+		v |= int(s.b[p>>3+1]) << 8
 	}
-	return v >> (p & 7) & (1<<h.selN - 1)
+	return v >> (p & 7) & (1<<s.bits - 1)
+}
+
+// check reports a selector that names no table.
+func (s selectors) check(blocks, tables int) error {
+	for b := range blocks {
+		if t := s.at(b); t >= tables {
+			return fmt.Errorf("%w: no table %d", ErrCorrupt, t)
+		}
+	}
+	return nil
 }
 
 // each decodes all blocks and hands each to emit with the index of its first
 // symbol. The order of blocks is not specified.
 func (h *huffReader) each(emit func(first int, sym []byte)) error {
-	for h.four(emit) {
-	}
 	for s := 0; s < segments; s += 2 {
 		for h.two(s, s+1, emit) {
 		}
@@ -114,31 +126,6 @@ func (h *huffReader) ready(s int) bool {
 	return r.block < r.end && h.blockSize(r) == blockLen && len(r.src)-r.pos>>3 >= maxBlockBytes
 }
 
-// four decodes a block from every segment at once, if it can.
-func (h *huffReader) four(emit func(first int, sym []byte)) bool {
-	if !haveKernels {
-		return false
-	}
-	st := fourStreams{out: &h.sym}
-	for s := range segments {
-		if !h.ready(s) {
-			return false
-		}
-		r := &h.seg[s]
-		st.in[s] = &r.src[r.pos>>3]
-		st.pos[s] = uint64(r.pos & 7)
-		st.table[s] = &h.tables[h.selector(r.block)]
-	}
-	decodeFour(&st)
-	for s := range segments {
-		r := &h.seg[s]
-		pos, done := int(st.pos[s]+st.sum[s]&63), int(st.sum[s]>>6)
-		r.advance(giveBack(&h.sym[s], pos, st.table[s], done, blockLen))
-		emit((r.block-1)*blockLen, h.sym[s][:blockLen])
-	}
-	return true
-}
-
 // two decodes a block from each of two segments at once, if it can.
 func (h *huffReader) two(s, t int, emit func(first int, sym []byte)) bool {
 	if !h.ready(s) || !h.ready(t) {
@@ -146,7 +133,7 @@ func (h *huffReader) two(s, t int, emit func(first int, sym []byte)) bool {
 	}
 	a, b := &h.seg[s], &h.seg[t]
 	pa, pb := decodeTwo(&h.sym[s], &h.sym[t], &a.src[a.pos>>3], &b.src[b.pos>>3], a.pos&7, b.pos&7,
-		&h.tables[h.selector(a.block)], &h.tables[h.selector(b.block)])
+		&h.tables[h.sel.at(a.block)], &h.tables[h.sel.at(b.block)])
 	a.advance(pa)
 	b.advance(pb)
 	emit((a.block-1)*blockLen, h.sym[s][:blockLen])
@@ -158,7 +145,7 @@ func (h *huffReader) two(s, t int, emit func(first int, sym []byte)) bool {
 func (h *huffReader) one(s int, emit func(first int, sym []byte)) {
 	r := &h.seg[s]
 	n := h.blockSize(r)
-	r.advance(decodeTail(&h.sym[s], &r.window()[0], r.pos&7, &h.tables[h.selector(r.block)], 0, n))
+	r.advance(decodeTail(&h.sym[s], &r.window()[0], r.pos&7, &h.tables[h.sel.at(r.block)], 0, n))
 	emit((r.block-1)*blockLen, h.sym[s][:n])
 }
 
@@ -220,12 +207,12 @@ func decodeTail(out *symBuffer, in *byte, pos int, t *decodeTable, o, n int) int
 		var sum uint32
 		for range lookups {
 			e := t.multi[w&(1<<maxCodeLen-1)]
-			store32(out, o, e)
-			w >>= e >> 24 & 63
+			store32(out, o, e>>6)
+			w >>= e & 63
 			o += int(e >> 30)
-			sum += e >> 24
+			sum += e & 63
 		}
-		pos += int(sum & 63)
+		pos += int(sum)
 	}
 	return giveBack(out, pos, t, o, n)
 }
@@ -244,58 +231,21 @@ func decodeTwo(outA, outB *symBuffer, inA, inB *byte, posA, posB int, ta, tb *de
 	oa, ob := 0, 0
 	for oa < blockLen && ob < blockLen {
 		wa, wb := load64(inA, posA), load64(inB, posB)
-		// Five codes have at most 55 bits, so the sum of the lengths stays
-		// below the counts, which the entries hold from bit 30.
-		ea := ta.multi[wa&(1<<maxCodeLen-1)]
-		eb := tb.multi[wb&(1<<maxCodeLen-1)]
-		store32(outA, oa, ea)
-		store32(outB, ob, eb)
-		wa >>= ea >> 24 & 63
-		wb >>= eb >> 24 & 63
-		oa += int(ea >> 30)
-		ob += int(eb >> 30)
-		sa, sb := ea>>24, eb>>24
-
-		ea = ta.multi[wa&(1<<maxCodeLen-1)]
-		eb = tb.multi[wb&(1<<maxCodeLen-1)]
-		store32(outA, oa, ea)
-		store32(outB, ob, eb)
-		wa >>= ea >> 24 & 63
-		wb >>= eb >> 24 & 63
-		oa += int(ea >> 30)
-		ob += int(eb >> 30)
-		sa, sb = sa+ea>>24, sb+eb>>24
-
-		ea = ta.multi[wa&(1<<maxCodeLen-1)]
-		eb = tb.multi[wb&(1<<maxCodeLen-1)]
-		store32(outA, oa, ea)
-		store32(outB, ob, eb)
-		wa >>= ea >> 24 & 63
-		wb >>= eb >> 24 & 63
-		oa += int(ea >> 30)
-		ob += int(eb >> 30)
-		sa, sb = sa+ea>>24, sb+eb>>24
-
-		ea = ta.multi[wa&(1<<maxCodeLen-1)]
-		eb = tb.multi[wb&(1<<maxCodeLen-1)]
-		store32(outA, oa, ea)
-		store32(outB, ob, eb)
-		wa >>= ea >> 24 & 63
-		wb >>= eb >> 24 & 63
-		oa += int(ea >> 30)
-		ob += int(eb >> 30)
-		sa, sb = sa+ea>>24, sb+eb>>24
-
-		ea = ta.multi[wa&(1<<maxCodeLen-1)]
-		eb = tb.multi[wb&(1<<maxCodeLen-1)]
-		store32(outA, oa, ea)
-		store32(outB, ob, eb)
-		oa += int(ea >> 30)
-		ob += int(eb >> 30)
-		sa, sb = sa+ea>>24, sb+eb>>24
-
-		posA += int(sa & 63)
-		posB += int(sb & 63)
+		var sa, sb uint32
+		for range lookups {
+			ea := ta.multi[wa&(1<<maxCodeLen-1)]
+			eb := tb.multi[wb&(1<<maxCodeLen-1)]
+			store32(outA, oa, ea>>6)
+			store32(outB, ob, eb>>6)
+			wa >>= ea & 63
+			wb >>= eb & 63
+			oa += int(ea >> 30)
+			ob += int(eb >> 30)
+			sa += ea & 63
+			sb += eb & 63
+		}
+		posA += int(sa)
+		posB += int(sb)
 	}
 	return decodeTail(outA, inA, posA, ta, oa, blockLen), decodeTail(outB, inB, posB, tb, ob, blockLen)
 }

@@ -3,15 +3,17 @@ package floatcodec
 import (
 	"encoding/binary"
 	"math/bits"
-	"unsafe"
 )
 
 const (
 	// blockLen is the number of elements that share a table.
 	blockLen = 256
-	// segments is the number of bit streams that a chunk's blocks are dealt
-	// to, in contiguous runs, so that a decoder can work on several at once.
+	// segments is the number of bit streams in a payload, so that a decoder can
+	// work on several at once.
 	segments = 4
+	// runBlocks is the number of blocks in a run: with a table, their symbols
+	// stay in the first-level cache.
+	runBlocks = 64
 	// maxTables is the number of Huffman tables that a tensor may have.
 	maxTables = 8
 )
@@ -27,7 +29,7 @@ type huffCoder struct {
 }
 
 // wideTable holds a code in the form that the wide kernels look up: the low byte
-// of each code, its high bits with the length above them, and its cost.
+// of each code; its high bits, a bit for absent symbols and the length; its cost.
 type wideTable struct {
 	low, high, cost [256]byte
 }
@@ -35,7 +37,7 @@ type wideTable struct {
 func (t *encodeTable) wide(lens *codeLens) (w wideTable) {
 	for s, e := range t {
 		w.low[s] = byte(e)
-		w.high[s] = byte(e>>8&7 | e>>16&15<<4)
+		w.high[s] = byte(e>>8&7 | e>>31<<3 | e>>16&15<<4)
 		if w.cost[s] = lens[s]; lens[s] == absent {
 			w.cost[s] = absentCost
 		}
@@ -114,95 +116,4 @@ func selectorBits(tables int) int { return bits.Len(uint(tables - 1)) }
 func segmentBlocks(n int) (blocks, each int) {
 	blocks = (n + blockLen - 1) / blockLen
 	return blocks, (blocks + segments - 1) / segments
-}
-
-// append codes the symbols: selectors, lengths of the first three bit streams,
-// bit streams. Symbols that the chosen table lacks are reported to missing by
-// index and coded as another.
-func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
-	n := len(sym)
-	blocks, each := segmentBlocks(n)
-	sel := bitWriter{dst: dst}
-	type choice struct{ table, bits uint16 }
-	choices := make([]choice, blocks)
-	for b := range blocks {
-		t, c := h.choose(sym[b*blockLen : min(n, (b+1)*blockLen)])
-		choices[b] = choice{uint16(t), uint16(c)}
-		sel.put(uint64(t), uint(selectorBits(len(h.lens))))
-	}
-	dst = sel.flush()
-	lengths := len(dst)
-	dst = append(dst, make([]byte, 4*(segments-1))...)
-	need := (n*maxCodeLen+7)/8 + 8*segments + maxBlockBytes
-	start := len(dst)
-	dst = grow(dst, need)
-	pos := start
-	for s := range segments {
-		from := pos
-		var acc uint64
-		var nbits uint
-		for b := s * each; b < min(blocks, (s+1)*each); b++ {
-			lo, hi := b*blockLen, min(n, (b+1)*blockLen)
-			t := &h.enc[choices[b].table]
-			before := 8*pos + int(nbits)
-			if haveKernels && hi-lo == blockLen {
-				_ = dst[pos+maxBlockBytes]
-				e := encodeState{&dst[pos], acc, uint64(nbits), t, &sym[lo], blockLen / 4, nil}
-				if haveWideKernels {
-					e.wide = &h.wide[choices[b].table]
-					encodeWide(&e)
-				} else {
-					encodeSymbols(&e)
-				}
-				pos += int(uintptr(unsafe.Pointer(e.dst)) - uintptr(unsafe.Pointer(&dst[pos])))
-				acc, nbits = e.acc, uint(e.nbits)
-			} else {
-				pos, acc, nbits = encodeBlock(dst, pos, acc, nbits, t, sym[lo:hi])
-			}
-			// Absent symbols take fewer bits than they count.
-			if 8*pos+int(nbits)-before != int(choices[b].bits) {
-				for i := lo; i < hi; i++ {
-					if t[sym[i]]&absentFlag != 0 {
-						missing(i)
-					}
-				}
-			}
-		}
-		if nbits > 0 {
-			dst[pos] = byte(acc)
-			pos++
-		}
-		if s < segments-1 {
-			binary.LittleEndian.PutUint32(dst[lengths+4*s:], uint32(pos-from))
-		}
-	}
-	return dst[:pos]
-}
-
-// encodeBlock writes the codes of the symbols after nbits (below 8) bits of acc.
-// It stores eight bytes at a time, so dst needs as much slack.
-func encodeBlock(dst []byte, pos int, acc uint64, nbits uint, t *encodeTable, sym []byte) (int, uint64, uint) {
-	for len(sym) >= 4 {
-		a, b, c, d := t[sym[0]], t[sym[1]], t[sym[2]], t[sym[3]]
-		la, lb, lc, ld := uint(a>>16&0xff), uint(b>>16&0xff), uint(c>>16&0xff), uint(d>>16&0xff)
-		ab := uint64(a&0xffff) | uint64(b&0xffff)<<(la&63)
-		cd := uint64(c&0xffff) | uint64(d&0xffff)<<(lc&63)
-		acc |= (ab | cd<<((la+lb)&63)) << (nbits & 63)
-		nbits += la + lb + lc + ld
-		binary.LittleEndian.PutUint64(dst[pos:], acc)
-		pos += int(nbits >> 3)
-		acc >>= nbits &^ 7 & 63
-		nbits &= 7
-		sym = sym[4:]
-	}
-	for _, s := range sym {
-		e := t[s]
-		acc |= uint64(e&0xffff) << (nbits & 63)
-		nbits += uint(e >> 16 & 0xff)
-		binary.LittleEndian.PutUint64(dst[pos:], acc)
-		pos += int(nbits >> 3)
-		acc >>= nbits &^ 7 & 63
-		nbits &= 7
-	}
-	return pos, acc, nbits
 }

@@ -163,8 +163,9 @@ func (c *codeLens) canonical() (codes [256]uint16) {
 }
 
 // A decodeTable maps the next maxCodeLen bits of a stream to up to three
-// symbols: bits 0 to 23 hold the symbols, bits 24 to 29 the length of all their
-// codes together, bits 30 and 31 their number.
+// symbols: bits 0 to 5 hold the length of all their codes together, bits 6 to 29
+// the symbols, bits 30 and 31 their number. A shift by an entry needs no mask on
+// most machines.
 type decodeTable struct {
 	multi [1 << maxCodeLen]uint32
 	lens  [256]uint8
@@ -173,16 +174,23 @@ type decodeTable struct {
 func (c *codeLens) decodeTable(t *decodeTable) {
 	t.lens = *c
 	codes := c.canonical()
-	// single symbols first: symbol | length<<8
-	var single [1 << maxCodeLen]uint32
 	for s, l := range c {
 		if l == absent {
 			t.lens[s] = 0
-			continue
 		}
-		for i := int(codes[s]); i < len(single); i += 1 << (l & 15) {
-			single[i] = uint32(s) | uint32(l)<<8
+	}
+	// Single symbols first: symbol | length<<8. What the first l bits say repeats
+	// for every value of the next.
+	var single [1 << maxCodeLen]uint32
+	order, starts := c.byLength()
+	for l := 0; ; l++ {
+		for _, s := range order[starts[l]:starts[l+1]] {
+			single[codes[s]] = uint32(s) | uint32(l)<<8
 		}
+		if l == maxCodeLen {
+			break
+		}
+		copy(single[1<<l:2<<l], single[:1<<l])
 	}
 	if haveKernels {
 		fillMulti(&t.multi, &single)
@@ -200,8 +208,29 @@ func (c *codeLens) decodeTable(t *decodeTable) {
 		two := uint32(int32(abc-maxCodeLen-1) >> 31)
 		three := uint32(int32(abc+c>>8-maxCodeLen-1) >> 31)
 		used := ab + b>>8&two + c>>8&three
-		t.multi[i] = a&0xff | b&0xff<<8 | c&0xff<<16 | used<<24 | (1-two-three)<<30
+		t.multi[i] = used | a&0xff<<6 | b&0xff<<14 | c&0xff<<22 | (1-two-three)<<30
 	}
+}
+
+// byLength lists the symbols by the length of their codes; those of length l
+// lie from starts[l] to starts[l+1].
+func (c *codeLens) byLength() (order [256]uint8, starts [maxCodeLen + 2]uint16) {
+	for _, l := range c {
+		if l != absent {
+			starts[l+1]++
+		}
+	}
+	for l := range maxCodeLen + 1 {
+		starts[l+1] += starts[l]
+	}
+	next := starts
+	for s, l := range c {
+		if l != absent {
+			order[next[l]] = uint8(s)
+			next[l]++
+		}
+	}
+	return order, starts
 }
 
 // append writes the lengths with a bitWriter: first and last symbol, then

@@ -6,26 +6,26 @@ import "golang.org/x/sys/cpu"
 
 // The kernels in kernels_amd64.s do what their twins in Go do, to the same
 // bytes; the build tag noasm leaves the twins alone.
-var haveKernels = cpu.X86.HasAVX2 && cpu.X86.HasBMI2
+var haveKernels = cpu.X86.HasAVX2 && cpu.X86.HasBMI2 && leadingZeros(1) == 63
 
-// haveWideKernels allows the kernels that look codes up 64 at a time.
-var haveWideKernels = haveKernels && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI
+// haveWideKernels allows the kernels that look bytes up 64 at a time.
+var haveWideKernels = haveKernels && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI &&
+	cpu.X86.HasAVX512VL && cpu.X86.HasAVX512GFNI
 
-// fourStreams is the state of decodeFour: per stream the bytes to read from,
-// the next bit, the table, and the symbols decoded so far times 64.
-type fourStreams struct {
-	in    [segments]*byte
-	pos   [segments]uint64
-	table [segments]*decodeTable
-	sum   [segments]uint64
-	out   *[segments]symBuffer
-}
+// leadingZeros executes the instruction that decodeRun relies on; where it is
+// unknown, processors take it for another.
+func leadingZeros(x uint64) uint64
 
-// decodeFour decodes a full block from each of four streams, and up to
-// maxRun-1 symbols beyond. The low six bits of a sum are bits to add to its pos.
+// decodeRun decodes from all streams, until each has used iters words.
 //
 //go:noescape
-func decodeFour(s *fourStreams)
+func decodeRun(s *runState)
+
+// mergeRunBF16 merges n blocks that lie anywhere in a chunk: symbols come in the
+// order of the list; packed fields and elements lie where the list says.
+//
+//go:noescape
+func mergeRunBF16(dst, packed, sym *byte, blocks *uint16, n int, base uint64)
 
 // mergeFieldsBF16 merges 64*blocks elements: symbols, one per byte, and
 // packed fields of seven bits. base repeats in four lanes of 16 bits.
@@ -48,6 +48,7 @@ type encodeState struct {
 	sym   *byte
 	quads uint64
 	wide  *wideTable
+	flags uint64 // out: not 0 if a symbol is absent
 }
 
 // encodeSymbols appends the codes of 4*quads symbols and moves dst.

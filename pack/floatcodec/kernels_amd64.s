@@ -2,89 +2,106 @@
 
 #include "textflag.h"
 
-// One table lookup: w holds the stream's next bits, sum counts symbols in its
-// upper bits and code bits in the lower six, off is the stream's symBuffer.
-#define LOOKUP(w, sum, tab, off) \
-	MOVQ w, AX            \
-	ANDL $2047, AX        \
-	MOVL (tab)(AX*4), AX  \
-	MOVQ sum, CX          \
-	SHRQ $6, CX           \
-	MOVL AX, off(DX)(CX*1) \
-	SHRL $24, AX          \
-	SHRXQ AX, w, w        \
-	ADDQ AX, sum
+// One table lookup: w holds the stream's next bits from bit 2 on, o is where its
+// next symbol goes.
+#define LOOKUP(w, o) \
+	MOVQ  w, AX          \
+	ANDL  $0x1ffc, AX    \
+	MOVL  (BX)(AX*1), AX \
+	SHRXQ AX, w, w       \
+	SHRXL DI, AX, CX     \
+	MOVL  CX, (o)        \
+	SHRL  $30, AX        \
+	ADDQ  AX, o
 
-// Adds the bits used to pos, keeps the count of symbols, and loads the word that
-// holds the next bits.
-#define REFILL(w, sum, in, pos, kept) \
-	MOVQ sum, CX     \
-	ANDQ $63, CX     \
-	ANDQ $-64, sum   \
-	MOVQ sum, kept(AX) \
-	ADDQ pos(AX), CX \
-	MOVQ CX, pos(AX) \
-	MOVQ CX, w       \
-	SHRQ $3, w       \
-	ADDQ in(AX), w   \
-	MOVQ (w), w      \
-	ANDL $7, CX      \
-	SHRXQ CX, w, w
+// Adds the bits used, which are the zeros above the mark in w, to pos; loads the
+// word that holds the next bits and marks it.
+#define REFILL(w, pos) \
+	LZCNTQ w, CX         \
+	ADDQ   pos(SP), CX   \
+	MOVQ   CX, pos(SP)   \
+	MOVQ   CX, AX        \
+	SHRQ   $3, AX        \
+	MOVQ   (SI)(AX*1), w \
+	ANDL   $7, CX        \
+	SHRXQ  CX, w, w      \
+	ORQ    BP, w
 
 #define ROUND \
-	LOOKUP(R8, R12, SI, 0)   \
-	LOOKUP(R9, R13, DI, 288) \
-	LOOKUP(R10, R14, BX, 576) \
-	LOOKUP(R11, R15, BP, 864)
+	LOOKUP(R8, R12)  \
+	LOOKUP(R9, R13)  \
+	LOOKUP(R10, R14) \
+	LOOKUP(R11, R15)
 
-// func decodeFour(s *fourStreams)
-TEXT ·decodeFour(SB), NOSPLIT, $8-8
+// func decodeRun(s *runState)
+TEXT ·decodeRun(SB), NOSPLIT, $32-8
 	MOVQ s+0(FP), AX
-	MOVQ 64(AX), SI
-	MOVQ 72(AX), DI
-	MOVQ 80(AX), BX
-	MOVQ 88(AX), BP
-	MOVQ 96(AX), R12
-	MOVQ 104(AX), R13
-	MOVQ 112(AX), R14
-	MOVQ 120(AX), R15
-	MOVQ 128(AX), DX
+	MOVQ 0(AX), SI
+	MOVQ 8(AX), BX
+	MOVQ 16(AX), DX
+	MOVQ 24(AX), R8
+	MOVQ 32(AX), R9
+	MOVQ 40(AX), R10
+	MOVQ 48(AX), R11
+	MOVQ 56(AX), R12
+	MOVQ 64(AX), R13
+	MOVQ 72(AX), R14
+	MOVQ 80(AX), R15
+	SUBQ $2, R8
+	SUBQ $2, R9
+	SUBQ $2, R10
+	SUBQ $2, R11
+	MOVQ R8, 0(SP)
+	MOVQ R9, 8(SP)
+	MOVQ R10, 16(SP)
+	MOVQ R11, 24(SP)
+	MOVL $6, DI
+	MOVQ $0x8000000000000000, BP
+	MOVQ BP, R8
+	MOVQ BP, R9
+	MOVQ BP, R10
+	MOVQ BP, R11
 
-loop:
-	MOVQ s+0(FP), AX
-	REFILL(R8, R12, 0, 32, 96)
-	REFILL(R9, R13, 8, 40, 104)
-	REFILL(R10, R14, 16, 48, 112)
-	REFILL(R11, R15, 24, 56, 120)
+runloop:
+	REFILL(R8, 0)
+	REFILL(R9, 8)
+	REFILL(R10, 16)
+	REFILL(R11, 24)
 	ROUND
 	ROUND
 	ROUND
 	ROUND
 	ROUND
+	DECQ DX
+	JNZ  runloop
 
-	// A stream that had its 256 symbols before stays where it was.
-	MOVQ    s+0(FP), AX
-	MOVQ    $16384, CX
-	CMPQ    96(AX), CX
-	CMOVQCC 96(AX), R12
-	CMPQ    104(AX), CX
-	CMOVQCC 104(AX), R13
-	CMPQ    112(AX), CX
-	CMOVQCC 112(AX), R14
-	CMPQ    120(AX), CX
-	CMOVQCC 120(AX), R15
-	CMPQ    R12, CX
-	JB      loop
-	CMPQ    R13, CX
-	JB      loop
-	CMPQ    R14, CX
-	JB      loop
-	CMPQ    R15, CX
-	JB      loop
-	MOVQ    R12, 96(AX)
-	MOVQ    R13, 104(AX)
-	MOVQ    R14, 112(AX)
-	MOVQ    R15, 120(AX)
+	LZCNTQ R8, R8
+	LZCNTQ R9, R9
+	LZCNTQ R10, R10
+	LZCNTQ R11, R11
+	ADDQ   0(SP), R8
+	ADDQ   8(SP), R9
+	ADDQ   16(SP), R10
+	ADDQ   24(SP), R11
+	ADDQ   $2, R8
+	ADDQ   $2, R9
+	ADDQ   $2, R10
+	ADDQ   $2, R11
+	MOVQ   s+0(FP), AX
+	MOVQ   R8, 24(AX)
+	MOVQ   R9, 32(AX)
+	MOVQ   R10, 40(AX)
+	MOVQ   R11, 48(AX)
+	MOVQ   R12, 56(AX)
+	MOVQ   R13, 64(AX)
+	MOVQ   R14, 72(AX)
+	MOVQ   R15, 80(AX)
+	RET
+
+// func leadingZeros(x uint64) uint64
+TEXT ·leadingZeros(SB), NOSPLIT, $0-16
+	LZCNTQ x+0(FP), AX
+	MOVQ   AX, ret+8(FP)
 	RET
 
 DATA shifts0<>+0(SB)/8, $0
@@ -193,6 +210,141 @@ merged:
 	VZEROUPPER
 	RET
 
+// Lane i of the field words holds 1 << i: multiplied with a matrix of bits, it
+// takes a column.
+DATA columns<>+0(SB)/8, $0x8040201008040201
+GLOBL columns<>(SB), RODATA|NOPTR, $8
+DATA zipped<>+0(SB)/8, $0
+DATA zipped<>+8(SB)/8, $8
+DATA zipped<>+16(SB)/8, $1
+DATA zipped<>+24(SB)/8, $9
+DATA zipped<>+32(SB)/8, $2
+DATA zipped<>+40(SB)/8, $10
+DATA zipped<>+48(SB)/8, $3
+DATA zipped<>+56(SB)/8, $11
+DATA zipped<>+64(SB)/8, $4
+DATA zipped<>+72(SB)/8, $12
+DATA zipped<>+80(SB)/8, $5
+DATA zipped<>+88(SB)/8, $13
+DATA zipped<>+96(SB)/8, $6
+DATA zipped<>+104(SB)/8, $14
+DATA zipped<>+112(SB)/8, $7
+DATA zipped<>+120(SB)/8, $15
+GLOBL zipped<>(SB), RODATA|NOPTR, $128
+
+#define WIDEWORDS(c, z) \
+	MOVL $(c*0x10001), AX \
+	VPBROADCASTD AX, z
+
+// Merges 64 elements: symbols at symat(SI), fields at fieldat(R8), to dstat(R9).
+#define MERGE64(symat, fieldat, dstat) \
+	VMOVDQU64 symat(SI), Z0             \
+	VMOVDQU8.Z fieldat(R8), K2, Z1      \
+	VPMOVB2M Z1, K1                     \
+	KMOVQ K1, AX                        \
+	BSWAPQ AX                           \
+	VMOVQ AX, X2                        \
+	VGF2P8AFFINEQB $0, X2, X20, X2      \
+	VPBROADCASTQ X2, K3, Z1             \
+	VPSRLW $8, Z0, Z3                   \
+	VPANDQ Z16, Z0, Z0                  \
+	VPADDW Z17, Z0, Z0                  \
+	VPADDW Z17, Z3, Z3                  \
+	VPANDQ Z18, Z0, Z0                  \
+	VPANDQ Z18, Z3, Z3                  \
+	VPSLLW $6, Z0, Z0                   \
+	VPSLLW $6, Z3, Z3                   \
+	VPSRLW $8, Z1, Z4                   \
+	VPTERNLOGQ $0xf8, Z19, Z1, Z0       \
+	VPTERNLOGQ $0xf8, Z19, Z4, Z3       \
+	VPSLLW $9, Z1, Z5                   \
+	VPSLLW $9, Z4, Z6                   \
+	VPTERNLOGQ $0xf8, Z21, Z5, Z0       \
+	VPTERNLOGQ $0xf8, Z21, Z6, Z3       \
+	VMOVDQA64 Z22, Z4                   \
+	VMOVDQA64 Z23, Z5                   \
+	VPERMI2Q Z3, Z0, Z4                 \
+	VPERMI2Q Z3, Z0, Z5                 \
+	VMOVDQU64 Z4, dstat(R9)             \
+	VMOVDQU64 Z5, (dstat+64)(R9)
+
+// AHEAD is how many blocks before its turn a block is fetched.
+#define AHEAD 8
+
+// func mergeRunBF16(dst, packed, sym *byte, blocks *uint16, n int, base uint64)
+TEXT ·mergeRunBF16(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ packed+8(FP), BX
+	MOVQ sym+16(FP), SI
+	MOVQ blocks+24(FP), DX
+	MOVQ n+32(FP), CX
+	WIDEWORDS(0x00ff, Z16)
+	VPBROADCASTQ base+40(FP), Z17
+	WIDEWORDS(0x01ff, Z18)
+	WIDEWORDS(0x003f, Z19)
+	WIDEWORDS(0x8000, Z21)
+	VMOVQ columns<>(SB), X20
+	VMOVDQU64 zipped<>+0(SB), Z22
+	VMOVDQU64 zipped<>+64(SB), Z23
+	MOVQ $0x00ffffffffffffff, AX
+	KMOVQ AX, K2
+	MOVL $0x80, AX
+	KMOVQ AX, K3
+	TESTQ CX, CX
+	JZ    runmerged
+
+runmergeloop:
+	// What is merged comes from and goes to memory that is likely to be cold,
+	// and the blocks of a run are not neighbours.
+	CMPQ    CX, $AHEAD
+	JLE     near
+	MOVWLZX (2*AHEAD)(DX), R10
+	MOVQ    R10, R8
+	SHLQ    $8, R8
+	MOVQ    R10, R9
+	SHLQ    $5, R9
+	SUBQ    R9, R8
+	ADDQ    BX, R8
+	SHLQ    $9, R10
+	ADDQ    DI, R10
+	PREFETCHT0 0(R10)
+	PREFETCHT0 64(R10)
+	PREFETCHT0 128(R10)
+	PREFETCHT0 192(R10)
+	PREFETCHT0 256(R10)
+	PREFETCHT0 320(R10)
+	PREFETCHT0 384(R10)
+	PREFETCHT0 448(R10)
+	PREFETCHT0 0(R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	PREFETCHT0 192(R8)
+
+near:
+	// 224 bytes of fields and 512 of elements
+	MOVWLZX (DX), R10
+	MOVQ R10, R8
+	SHLQ $8, R8
+	MOVQ R10, R9
+	SHLQ $5, R9
+	SUBQ R9, R8
+	ADDQ BX, R8
+	MOVQ R10, R9
+	SHLQ $9, R9
+	ADDQ DI, R9
+	MERGE64(0, 0, 0)
+	MERGE64(64, 56, 128)
+	MERGE64(128, 112, 256)
+	MERGE64(192, 168, 384)
+	ADDQ $256, SI
+	ADDQ $2, DX
+	DECQ CX
+	JNZ  runmergeloop
+
+runmerged:
+	VZEROUPPER
+	RET
+
 // Splits 32 elements at off(SI): symbols to off/2(DI), fields to f.
 #define SPLIT32(f, off) \
 	VMOVDQU (off+0)(SI), Y2    \
@@ -282,8 +434,10 @@ splitted:
 #define CODE \
 	MOVBLZX AX, R9              \
 	SHRL $8, AX                 \
-	MOVWLZX (BX)(R9*4), R10     \
+	MOVL (BX)(R9*4), R10        \
+	ORL R10, R13                \
 	MOVBLZX 2(BX)(R9*4), R11    \
+	MOVWLZX R10, R10            \
 	SHLXQ CX, R10, R10          \
 	ORQ R10, R8                 \
 	ADDQ R11, CX
@@ -297,6 +451,7 @@ TEXT ·encodeSymbols(SB), NOSPLIT, $0-8
 	MOVQ 24(R12), BX
 	MOVQ 32(R12), SI
 	MOVQ 40(R12), DX
+	XORL  R13, R13
 	TESTQ DX, DX
 	JZ    encoded
 
@@ -321,6 +476,8 @@ encoded:
 	MOVQ DI, 0(R12)
 	MOVQ R8, 8(R12)
 	MOVQ CX, 16(R12)
+	SHRL $31, R13
+	MOVQ R13, 56(R12)
 	RET
 
 // Looks up the 64 symbols of idx in the table of 256 bytes in t0 to t3; k marks
@@ -393,6 +550,7 @@ TEXT ·encodeWide(SB), NOSPLIT, $256-8
 	VPBROADCASTD AX, Z30
 	MOVL $0xffffffff, AX
 	VPBROADCASTQ AX, Z29
+	VPXORQ Z10, Z10, Z10
 	TESTQ DX, DX
 	JZ    widedone
 
@@ -401,6 +559,7 @@ wideloop:
 	VPMOVB2M  Z0, K1
 	LOOKUP64(Z0, Z16, Z17, Z18, Z19, K1, Z3, Z1)
 	LOOKUP64(Z0, Z20, Z21, Z22, Z23, K1, Z3, Z2)
+	VPORQ Z2, Z10, Z10
 	VPUNPCKLBW Z2, Z1, Z3
 	VPUNPCKHBW Z2, Z1, Z4
 	JOIN(Z3, 0)
@@ -429,6 +588,10 @@ widedone:
 	MOVQ DI, 0(R12)
 	MOVQ R8, 8(R12)
 	MOVQ CX, 16(R12)
+	MOVL $0x08080808, AX
+	VPBROADCASTD AX, Z0
+	VPTESTMB Z0, Z10, K1
+	KMOVQ K1, 56(R12)
 	VZEROUPPER
 	RET
 
@@ -535,9 +698,9 @@ fillloop:
 	VPAND      Y14, Y0, Y0
 	VPAND      Y14, Y4, Y4
 	VPAND      Y14, Y7, Y7
-	VPSLLD     $8, Y4, Y4
-	VPSLLD     $16, Y7, Y7
-	VPSLLD     $24, Y1, Y1
+	VPSLLD     $6, Y0, Y0
+	VPSLLD     $14, Y4, Y4
+	VPSLLD     $22, Y7, Y7
 	VPSLLD     $30, Y2, Y2
 	VPOR       Y4, Y0, Y0
 	VPOR       Y7, Y0, Y0

@@ -5,15 +5,9 @@ package floatcodec
 // No kernels in assembly here: the functions in Go do everything.
 const haveKernels, haveWideKernels = false, false
 
-type fourStreams struct {
-	in    [segments]*byte
-	pos   [segments]uint64
-	table [segments]*decodeTable
-	sum   [segments]uint64
-	out   *[segments]symBuffer
-}
+func decodeRun(*runState) {}
 
-func decodeFour(*fourStreams) {}
+func mergeRunBF16(dst, packed, sym *byte, blocks *uint16, n int, base uint64) {}
 
 func mergeFieldsBF16(dst, sym, packed *byte, blocks int, base uint64) {}
 
@@ -27,6 +21,7 @@ type encodeState struct {
 	sym   *byte
 	quads uint64
 	wide  *wideTable
+	flags uint64
 }
 
 func encodeSymbols(*encodeState) {}

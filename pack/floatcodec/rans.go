@@ -231,12 +231,12 @@ func (c *coder) ransDecode(sym, payload, tables []byte) error {
 	n := len(sym)
 	dec := c.ransDecoder()
 	blocks, _ := segmentBlocks(n)
-	var sel huffReader
+	var sel selectors
 	b := payload
 	var err error
 	if tables == nil {
-		sel.selN = selectorBits(len(dec))
-		if sel.sel, b, err = cut(b, (blocks*sel.selN+7)/8); err != nil {
+		sel.bits = selectorBits(len(dec))
+		if sel.b, b, err = cut(b, (blocks*sel.bits+7)/8); err != nil {
 			return err
 		}
 	}
@@ -254,7 +254,7 @@ func (c *coder) ransDecode(sym, payload, tables []byte) error {
 		lo, hi := blk*blockLen, min(n, (blk+1)*blockLen)
 		if tables != nil {
 			b, err = ransMixed(sym[lo:hi], b, &x, c.lanes-1, dec, tables[lo:hi])
-		} else if t := sel.selector(blk); t < len(dec) {
+		} else if t := sel.at(blk); t < len(dec) {
 			b, err = ransBlock(sym[lo:hi], b, &x, c.lanes-1, &dec[t])
 		} else {
 			err = fmt.Errorf("%w: no table %d", ErrCorrupt, t)

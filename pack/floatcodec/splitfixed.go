@@ -150,3 +150,26 @@ func mergeF8(dst []byte, groups int, sym, field []byte, rest int) {
 		dst, sym, field = dst[8:], sym[8:], field[8:]
 	}
 }
+
+// mergeBlockBF16 merges a block of symbols with packed fields.
+func mergeBlockBF16(dst *[2 * blockLen]byte, sym *[blockLen]byte, packed *[blockLen / 8 * 7]byte, base uint64) {
+	for u := range blockLen / 64 {
+		d, y, p := (*[128]byte)(dst[128*u:]), (*[64]byte)(sym[64*u:]), (*[56]byte)(packed[56*u:])
+		var last uint64
+		for i := range 7 {
+			w := binary.LittleEndian.Uint64(p[8*i:])
+			last |= w >> 7 & lanes8 << i
+			mergeGroupBF16((*[16]byte)(d[16*i:]), binary.LittleEndian.Uint64(y[8*i:]), w, base)
+		}
+		mergeGroupBF16((*[16]byte)(d[112:]), binary.LittleEndian.Uint64(y[56:]), last, base)
+	}
+}
+
+// mergeGroupBF16 merges eight elements; the top bits of the fields are ignored.
+func mergeGroupBF16(dst *[16]byte, y, f, base uint64) {
+	a := (y&(lanes16*0xff)+base)&(lanes16*0x1ff)<<6 | f&(lanes16*0x3f) | f&(lanes16*0x40)<<9
+	y, f = y>>8, f>>8
+	b := (y&(lanes16*0xff)+base)&(lanes16*0x1ff)<<6 | f&(lanes16*0x3f) | f&(lanes16*0x40)<<9
+	binary.LittleEndian.PutUint64(dst[:], a)
+	binary.LittleEndian.PutUint64(dst[8:], b)
+}
