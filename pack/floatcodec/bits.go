@@ -1,6 +1,9 @@
 package floatcodec
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // bitWriter appends bits to dst, the first bit lowest in its byte.
 type bitWriter struct {
@@ -45,29 +48,39 @@ type bitReader struct {
 	bad bool
 }
 
-func (r *bitReader) get(bits int) uint64 {
-	if r.pos+bits > 8*len(r.src) {
+// peek returns the next bits, 57 at least; zeros follow the last.
+func (r *bitReader) peek() uint64 {
+	at := r.pos >> 3
+	if at+8 <= len(r.src) {
+		return binary.LittleEndian.Uint64(r.src[at:]) >> (r.pos & 7)
+	}
+	var b [8]byte
+	if at < len(r.src) {
+		copy(b[:], r.src[at:])
+	}
+	return binary.LittleEndian.Uint64(b[:]) >> (r.pos & 7)
+}
+
+// get reads up to 56 bits.
+func (r *bitReader) get(n int) uint64 {
+	if r.pos+n > 8*len(r.src) {
 		r.bad = true
 		return 0
 	}
-	var v uint64
-	for i := range bits {
-		p := r.pos + i
-		v |= uint64(r.src[p>>3]>>(p&7)&1) << i
-	}
-	r.pos += bits
+	v := r.peek() & (1<<n - 1)
+	r.pos += n
 	return v
 }
 
-// unary reads a count of at most limit.
+// unary reads a count of at most limit, which is below 56.
 func (r *bitReader) unary(limit int) int {
-	for n := 0; n <= limit; n++ {
-		if r.get(1) == 0 {
-			return n
-		}
+	n := bits.TrailingZeros64(^r.peek())
+	if n > limit || r.pos+n+1 > 8*len(r.src) {
+		r.bad = true
+		return 0
 	}
-	r.bad = true
-	return 0
+	r.pos += n + 1
+	return n
 }
 
 // rest returns the bytes after the last one touched; the padding must be zero.

@@ -144,6 +144,7 @@ func Decode(dst, enc []byte, limits Limits) ([]byte, error) {
 	if m.size != int64(int(m.size)) {
 		return dst, fmt.Errorf("%w: %d bytes do not fit the address space", ErrTooLarge, m.size)
 	}
+	defer m.release()
 	start := len(dst)
 	out := grow(dst, int(m.size))
 	err = each(len(chunks), limits.Workers, func(i int) error {

@@ -64,7 +64,13 @@ func newBlockStats(sym []byte) blockStats {
 		counts[s]++
 		sum += int(s)
 	}
-	b := blockStats{n: len(sym), mean: sum * 1024 / len(sym)}
+	present := 0
+	for _, c := range counts {
+		if c > 0 {
+			present++
+		}
+	}
+	b := blockStats{n: len(sym), mean: sum * 1024 / len(sym), hist: make([]symbolCount, 0, present)}
 	for s, c := range counts {
 		if c > 0 {
 			b.hist = append(b.hist, symbolCount{uint8(s), c})

@@ -171,40 +171,48 @@ type decodeTable struct {
 	lens  [256]uint8
 }
 
-func (c *codeLens) decodeTable(t *decodeTable) {
+// decodeTable fills t; with one symbol per entry if single is set, which is
+// quicker to do.
+func (c *codeLens) decodeTable(t *decodeTable, single bool) {
 	t.lens = *c
-	codes := c.canonical()
 	for s, l := range c {
 		if l == absent {
 			t.lens[s] = 0
 		}
 	}
-	// Single symbols first: symbol | length<<8. What the first l bits say repeats
-	// for every value of the next.
-	var single [1 << maxCodeLen]uint32
+	codes := c.canonical()
+	// One symbol first: symbol | length<<8. What the first l bits say repeats for
+	// every value of the next.
+	var one [1 << maxCodeLen]uint32
 	order, starts := c.byLength()
 	for l := 0; ; l++ {
 		for _, s := range order[starts[l]:starts[l+1]] {
-			single[codes[s]] = uint32(s) | uint32(l)<<8
+			one[codes[s]] = uint32(s) | uint32(l)<<8
 		}
 		if l == maxCodeLen {
 			break
 		}
-		copy(single[1<<l:2<<l], single[:1<<l])
+		copy(one[1<<l:2<<l], one[:1<<l])
+	}
+	if single {
+		for i, e := range one {
+			t.multi[i] = e>>8 | e&0xff<<6 | 1<<30
+		}
+		return
 	}
 	if haveKernels {
-		fillMulti(&t.multi, &single)
+		fillMulti(&t.multi, &one)
 		return
 	}
 	for i := range t.multi {
 		// Whether two or three codes fit is unpredictable, so the choice is made
 		// with masks: -1 where they fit. Symbols that do not fit stay in the
 		// entry, uncounted.
-		a := single[i]
+		a := one[i]
 		ab := a >> 8
-		b := single[i>>(ab&15)]
+		b := one[i>>(ab&15)]
 		abc := ab + b>>8
-		c := single[i>>(abc&31)]
+		c := one[i>>(abc&31)]
 		two := uint32(int32(abc-maxCodeLen-1) >> 31)
 		three := uint32(int32(abc+c>>8-maxCodeLen-1) >> 31)
 		used := ab + b>>8&two + c>>8&three

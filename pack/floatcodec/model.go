@@ -54,6 +54,7 @@ type coder struct {
 	encOnce   sync.Once
 	huffEnc   *huffCoder
 	ransEnc   *ransCoder
+	few       bool // symbols: multi-symbol tables are not worth their making
 	decOnce   sync.Once
 	huffDec   []decodeTable
 	ransDec   []ransTable
@@ -66,13 +67,38 @@ func (c *coder) encoder() *huffCoder {
 
 func (c *coder) decoder() []decodeTable {
 	c.decOnce.Do(func() {
-		c.huffDec = make([]decodeTable, len(c.huff))
+		p, _ := decodeTables.Get().(*[]decodeTable)
+		if p == nil || cap(*p) < len(c.huff) {
+			t := make([]decodeTable, len(c.huff))
+			p = &t
+		}
+		c.huffDec = (*p)[:len(c.huff)]
 		for i := range c.huff {
-			c.huff[i].decodeTable(&c.huffDec[i])
+			c.huff[i].decodeTable(&c.huffDec[i], c.few)
 		}
 	})
 	return c.huffDec
 }
+
+// decodeTables keeps the tables of models that were used only once: they are
+// large, and small tensors are many.
+var decodeTables sync.Pool
+
+// release gives back what the model's decoders hold. The model must not be used
+// any more.
+func (m *Model) release() {
+	for _, c := range append(m.low, m.syms) {
+		if c != nil && c.huffDec != nil {
+			t := c.huffDec
+			c.huffDec = nil
+			decodeTables.Put(&t)
+		}
+	}
+}
+
+// fewSymbols is how many symbols a table decodes at least if entries of several
+// symbols are to pay.
+const fewSymbols = 6 << 10
 
 // Size returns the bytes of the tensor.
 func (m *Model) Size() int64 { return m.size }
@@ -221,6 +247,11 @@ func ParseModel(b []byte, limits Limits) (*Model, error) {
 	}
 	if len(rest) != 0 {
 		return nil, fmt.Errorf("%w: %d bytes after the model", ErrCorrupt, len(rest))
+	}
+	for _, c := range append(m.low, m.syms) {
+		if c != nil {
+			c.few = m.size/int64(m.layout.width) < fewSymbols*int64(len(c.huff))
+		}
 	}
 	m.split = newSplitter(m.layout, m.base)
 	return m, nil
