@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/hfcompress/compress/finitepass"
 	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/loader"
+	"github.com/hfcompress/compress/pack"
 	"github.com/hfcompress/compress/validation"
 )
 
@@ -82,23 +82,24 @@ func Local(ctx context.Context, dir string, o Options) (*Result, error) {
 	return newRoad(o).run(ctx, src)
 }
 
-// checkOut refuses an existing destination before any work is done for it. The
-// package writer checks again when it publishes.
+// checkOut refuses a destination that exists or cannot be written before any
+// work is done for it. The package writer checks again when it publishes.
 func checkOut(o Options) error {
-	if o.Out == "" || o.Overwrite {
+	if o.Out == "" {
 		return nil
 	}
-	if _, err := os.Lstat(o.Out); err == nil {
+	err := pack.CheckDestination(o.Out, o.Overwrite)
+	if errors.Is(err, pack.ErrExists) && !o.Overwrite {
 		return &ExistsError{Dir: o.Out}
 	}
-	return nil
+	return err
 }
 
 // ExistsError refuses an output directory that exists.
 type ExistsError struct{ Dir string }
 
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("output directory %s already exists; allow overwriting, or choose another", e.Dir)
+	return fmt.Sprintf("output directory %s already exists", e.Dir)
 }
 
 // road is one run.
@@ -189,9 +190,9 @@ func teeProgress(next hub.Observer, o *observer) hub.Observer {
 		case hub.FileDone:
 			event.Done = e.Total
 		case hub.Retrying:
-			event.Total, event.Message = 0, fmt.Sprintf("%s: trying again in %s: %v", e.File, e.Wait.Round(time.Second), e.Err)
+			event.Total, event.Message = 0, about(e.File)+fmt.Sprintf("trying again in %s: %v", e.Wait.Round(100*time.Millisecond), e.Err)
 		case hub.Waiting:
-			event.Total, event.Message = 0, fmt.Sprintf("%s: waiting: %v", e.File, e.Err)
+			event.Total, event.Message = 0, about(e.File)+fmt.Sprintf("waiting: %v", e.Err)
 		default:
 			return
 		}
@@ -199,9 +200,20 @@ func teeProgress(next hub.Observer, o *observer) hub.Observer {
 	})
 }
 
+// about begins a message about a file, if there is one.
+func about(file string) string {
+	if file == "" {
+		return ""
+	}
+	return file + ": "
+}
+
 // load reads the configuration, holds the checkpoint against it, and places the
 // weights on the device.
 func (r *road) load(ctx context.Context) error {
+	for _, name := range r.src.skipped {
+		r.observe.send(Event{Stage: StageLoad, Item: name, Message: name + " is a link to a file elsewhere and is left out of the package"})
+	}
 	configPath := filepath.Join(r.src.dir, filepath.FromSlash(r.src.configFile()))
 	text, err := readConfig(configPath)
 	if err != nil {

@@ -182,6 +182,8 @@ type CheckReport struct {
 	// the device on which the package was validated.
 	Device    nn.Info `json:"device"`
 	Validated bool    `json:"validated_device"`
+	// Unlisted names files beside the package's own, which are never read.
+	Unlisted []string `json:"unlisted,omitempty"`
 	// Tensors were read and compared by digest; Outputs of Examples likewise.
 	Tensors  int `json:"tensors"`
 	Examples int `json:"examples"`
@@ -206,6 +208,10 @@ func (l *Loaded) Check(ctx context.Context, progress func(done, total int, examp
 			return nil, err
 		}
 		report.Tensors++
+	}
+	var err error
+	if report.Unlisted, err = l.pkg.Unlisted(); err != nil {
+		return nil, err
 	}
 	examples, err := l.Examples()
 	if err != nil {

@@ -110,7 +110,7 @@ func (r *Report) whereBytesWent() page.Section {
 		rest -= removed
 		parts = append(parts, page.Part{Name: "removed from " + b.Path, Value: removed})
 		for _, t := range b.Tables {
-			tables = append(tables, page.Part{Name: "table " + t.Name + " (" + t.Coding + ")", Value: float64(t.StoredBytes)})
+			tables = append(tables, page.Part{Name: tableLabel(t, len(b.Tables)), Value: float64(t.StoredBytes)})
 		}
 	}
 	before.Parts = append(before.Parts, page.Part{Name: "kept as it is", Value: rest})
@@ -152,7 +152,7 @@ func (r *Report) blockSections() []page.Section {
 				Title: "Full domain of " + b.Path,
 				Text: fmt.Sprintf("All %d tokens, %s calls, %s rows compared with the source block. Bitwise equal: %s.",
 					c.Tokens, Digits(int64(c.Calls)), Digits(c.Rows), yesNo(c.Bitwise)),
-				Table: &page.Table{Head: []string{"Row count", "Evaluated in calls of", "Words that differ from the bulk table", "Full", "Stored"}},
+				Table: &page.Table{Head: []string{"Row count", "Evaluated in calls of", "Numbers that differ from the first line's", "Full", "Stored"}},
 			}
 			for _, route := range b.Routes {
 				t.Table.Rows = append(t.Table.Rows, []page.Cell{{Text: route.Rows}, {Text: strconv.Itoa(route.EvaluatedRows)},
@@ -211,7 +211,8 @@ func (r *Report) gateSections() []page.Section {
 			out = append(out, page.Section{
 				Title: "Margins of decisions",
 				Text: "How far the best choice of an example lies above the second best, at its narrowest. Small margins are where a last bit " +
-					"could turn a decision; examples with small ones are searched for.",
+					"could turn a decision; examples with small ones are searched for. A margin of exactly 0 means that two choices were equal, as after a " +
+					"padding token alone.",
 				Histogram: h,
 			})
 		}
@@ -226,6 +227,21 @@ func (r *Report) filesSection() page.Section {
 		s.Table.Rows = append(s.Table.Rows, []page.Cell{{Text: f.Name}, {Text: Digits(f.Size)}, {Text: f.SHA256}})
 	}
 	return s
+}
+
+// tableLabel names a table for people.
+func tableLabel(t finitepass.TableReport, tables int) string {
+	label := "lookup table"
+	if tables > 1 {
+		label += " " + strings.TrimPrefix(t.Name, "group_")
+	}
+	switch t.Coding {
+	case "full":
+		return label
+	case "base":
+		return label + ", base of the others"
+	}
+	return label + ", as differences"
 }
 
 func sourceTitle(repo, revision string) string {

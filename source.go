@@ -29,9 +29,11 @@ type snapshot struct {
 	file string
 	// companions are the small files to keep beside the weights.
 	companions []string
-	repo       string
-	revision   string
-	commit     string
+	// skipped are small files that were left out, since they are links to elsewhere.
+	skipped  []string
+	repo     string
+	revision string
+	commit   string
 	// unverified says that nobody could tell whether files are missing.
 	unverified bool
 }
@@ -189,11 +191,36 @@ func localSnapshot(dir, file string) (*snapshot, error) {
 	}
 	src := &snapshot{dir: dir, file: weights}
 	for _, f := range files {
-		if f.Size <= companionLimit && f.Path != weights && isCompanion(f.Path) {
-			src.companions = append(src.companions, f.Path)
+		if f.Size > companionLimit || f.Path == weights || !isCompanion(f.Path) {
+			continue
 		}
+		if !staysInside(dir, f.Path) {
+			src.skipped = append(src.skipped, f.Path)
+			continue
+		}
+		src.companions = append(src.companions, f.Path)
 	}
 	return src, nil
+}
+
+// staysInside reports whether a file of dir lies there, or, when dir is a
+// snapshot of a Hub cache, in the folder of its repository. Companions are
+// copied into packages that are made to be handed on: a link must not bring in
+// what its owner did not mean to give away.
+func staysInside(dir, name string) bool {
+	real, err := filepath.EvalSymlinks(filepath.Join(dir, name))
+	if err != nil {
+		return false
+	}
+	home, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	if snapshots := filepath.Dir(home); filepath.Base(snapshots) == "snapshots" && hub.IsCommit(filepath.Base(home)) {
+		home = filepath.Dir(snapshots)
+	}
+	rel, err := filepath.Rel(home, real)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // configFile is the path of the configuration that belongs to the weights.

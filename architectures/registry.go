@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strings"
 	"sync"
+
+	"github.com/hfcompress/compress/internal/strictjson"
 )
 
 // ErrUnknown is wrapped by errors about an architecture that is not registered.
@@ -96,7 +98,8 @@ type Config struct {
 // maxConfigBytes bounds config.json; real ones are a few kilobytes.
 const maxConfigBytes = 16 << 20
 
-// ParseConfig reads a config.json. It must be one JSON object.
+// ParseConfig reads a config.json. It must be one JSON object without repeated
+// keys.
 func ParseConfig(data []byte) (Config, error) {
 	if len(data) > maxConfigBytes {
 		return Config{}, fmt.Errorf("config.json has %d bytes, the limit is %d", len(data), maxConfigBytes)
@@ -104,6 +107,9 @@ func ParseConfig(data []byte) (Config, error) {
 	cfg := Config{Raw: slices.Clone(data)}
 	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || trimmed[0] != '{' {
 		return Config{}, errors.New("config.json is not a JSON object")
+	}
+	if err := strictjson.Check(data, strictjson.Options{}); err != nil {
+		return Config{}, fmt.Errorf("config.json: %w", err)
 	}
 	if err := json.Unmarshal(data, &cfg); err != nil {
 		return Config{}, fmt.Errorf("config.json: %w", err)

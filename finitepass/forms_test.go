@@ -213,6 +213,6 @@ func ExamplePlanBlock() {
 		fmt.Println(plan.ValuesSaved, "values:", plan.Arithmetic)
 	}
 	// Output:
-	// 657920 values: 84 tokens × (512 + 512 + 512) columns = 129,024 values, 516,096 bytes per table; removes 786,944 values, 3,147,776 bytes; 1 full table: saves 2,631,680 bytes
-	// 528896 values: 84 tokens × (512 + 512 + 512) columns = 129,024 values, 516,096 bytes per table; removes 786,944 values, 3,147,776 bytes; 2 full tables: saves 2,115,584 bytes
+	// 657920 values: 84 tokens × (512 + 512 + 512) columns = 129,024 values, 516,096 bytes per table; removes 786,944 values, 3,147,776 bytes; 1 full table: would save 2,631,680 bytes
+	// 528896 values: 84 tokens × (512 + 512 + 512) columns = 129,024 values, 516,096 bytes per table; removes 786,944 values, 3,147,776 bytes; 2 full tables: would save 2,115,584 bytes
 }

@@ -115,9 +115,9 @@ func checkSpec(spec architectures.BlockSpec) error {
 
 func saves(n int64) string {
 	if n >= 0 {
-		return "saves"
+		return "would save"
 	}
-	return "costs"
+	return "would cost"
 }
 
 func abs(n int64) int64 { return max(n, -n) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -112,6 +113,23 @@ func (p *Package) File(name string) ([]byte, error) {
 		return data, nil
 	}
 	return nil, fmt.Errorf("%s has no file %q", p.dir, name)
+}
+
+// Unlisted names files that lie in the package's directory and are not part of
+// it. They are never read.
+func (p *Package) Unlisted() ([]string, error) {
+	listed := map[string]bool{ManifestName: true, p.manifest.Weights.Name: true}
+	for _, f := range p.manifest.Files {
+		listed[f.Name] = true
+	}
+	var extra []string
+	err := fs.WalkDir(os.DirFS(p.dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !listed[name] {
+			extra = append(extra, name)
+		}
+		return err
+	})
+	return extra, err
 }
 
 // openChecked opens a file of a package after checking its size and digest.

@@ -81,6 +81,28 @@ func Create(dest string, opts CreateOptions) (*Writer, error) {
 	return w, nil
 }
 
+// CheckDestination reports what would keep [Create] from writing dest: that it
+// exists and may not be replaced (wrapping [ErrExists]), or that its folder
+// cannot be written to. It leaves nothing behind but the folder.
+func CheckDestination(dest string, overwrite bool) error {
+	dest, err := filepath.Abs(dest)
+	if err != nil {
+		return err
+	}
+	if err := checkDestination(dest, overwrite); err != nil {
+		return err
+	}
+	parent := filepath.Dir(dest)
+	if err := os.MkdirAll(parent, 0o777); err != nil {
+		return fmt.Errorf("the output's folder: %w", err)
+	}
+	probe, err := makeTempDir(parent, "."+filepath.Base(dest)+".")
+	if err != nil {
+		return fmt.Errorf("the output's folder %s cannot be written to: %w", parent, err)
+	}
+	return os.Remove(probe)
+}
+
 // checkDestination refuses a destination that must not be written.
 func checkDestination(dest string, overwrite bool) error {
 	_, err := os.Lstat(dest)

@@ -116,6 +116,14 @@ func parseJSON(data []byte, limits Limits) ([]Example, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(target); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			where := wrong.Field
+			if where == "" {
+				where = "the list of examples"
+			}
+			return nil, fmt.Errorf("%s: found a %s where it does not belong; an example is an object with input_ids, attention_mask and position_ids, lists of lists of integers, and flags, which are true or false", where, wrong.Value)
+		}
 		return nil, err
 	}
 	if len(file.Examples) > limits.MaxExamples {

@@ -85,27 +85,14 @@ func (a *app) printResult(f *compressFlags, r *compress.Result, took time.Durati
 	line("status", "%s", rep.Status)
 	line("model", "%s, %s values in %d tensors, on %s", rep.Architecture, count(rep.Values.Before), rep.Load.Tensors, rep.Device.Name)
 	for _, b := range rep.Blocks {
-		what := string(b.Status)
-		if b.Reason != "" {
-			what += ": " + b.Reason
-		}
-		line("block", "%s %s", b.Path, what)
-		line("", "%s", b.Plan.Arithmetic)
+		line("block", "%s: %s", b.Path, b.Plan.Arithmetic)
 	}
 	line("profiles", "%s", compress.ProfileText(rep.Profiles))
-	line("saved", "%s values; in memory %s; on disk %s", count(rep.Values.Saved()), change(rep.Bytes.Resident), change(rep.Bytes.Disk))
+	a.printFindings(line, rep)
+	line("saved", "%s values; %s in memory; %s on disk", count(rep.Values.Saved()), change(rep.Bytes.Resident), change(rep.Bytes.Disk))
 	if full := rep.Bytes.ResidentFullTables; full != rep.Bytes.Resident.After {
-		line("", "with full tables instead of differences: in memory %s", change(compress.Change{Before: rep.Bytes.Resident.Before, After: full}))
+		line("", "with full tables instead of differences: %s in memory", change(compress.Change{Before: rep.Bytes.Resident.Before, After: full}))
 	}
-	for _, b := range rep.Blocks {
-		if c := b.Comparison; c != nil {
-			line(verb(c.Accepted), "every one of %d tokens in %s calls of the block, bitwise equal: %s", c.Tokens, count(int64(c.Calls)), yes(c.Bitwise))
-		}
-	}
-	if g := rep.FirstGate; g != nil && g.FirstFailure != nil {
-		line("failed", "example %q, output %s: %s", g.FirstFailure.Example, g.FirstFailure.Output, g.FirstFailure.Reason)
-	}
-	line(verb(rep.Gate.Accepted), "%s outputs of %d examples of the whole model (gate: %s), bitwise equal: %s", count(int64(rep.Gate.Outputs)), rep.Gate.Compared, rep.Require, yes(rep.Gate.Bitwise))
 	if rep.Reload != nil {
 		line("reloaded", "%d tensors and %s outputs of the written package, bitwise equal: %s", rep.Reload.Tensors, count(int64(rep.Reload.Outputs)), yes(rep.Reload.Bitwise))
 	}
@@ -113,6 +100,27 @@ func (a *app) printResult(f *compressFlags, r *compress.Result, took time.Durati
 	line("package", "%s", dir)
 	line("report", "%s", html)
 	return w.Flush()
+}
+
+// printFindings says what was compared: first what became of each block, then
+// what holds for the model that the package has.
+func (a *app) printFindings(line func(name, format string, args ...any), rep *compress.Report) {
+	for _, b := range rep.Blocks {
+		switch c := b.Comparison; {
+		case b.Status == finitepass.Compiled:
+			line("verified", "every one of %d tokens in %s calls of the block, bitwise equal: %s", c.Tokens, count(int64(c.Calls)), yes(c.Bitwise))
+		case b.Status == finitepass.RolledBack:
+			line("rejected", "%s", b.Reason)
+		default:
+			line("refused", "%s", b.Reason)
+		}
+	}
+	what := "the whole model"
+	if rep.Status != finitepass.Compressed {
+		what = "the original model, which the package holds,"
+	}
+	line(verb(rep.Gate.Accepted), "%s outputs of %d examples of %s (gate: %s), bitwise equal: %s",
+		count(int64(rep.Gate.Outputs)), rep.Gate.Compared, what, rep.Require, yes(rep.Gate.Bitwise))
 }
 
 // printJSON writes one object.

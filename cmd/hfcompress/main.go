@@ -15,6 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	compress "github.com/hfcompress/compress"
+	"github.com/hfcompress/compress/hub"
+	"github.com/hfcompress/compress/pack"
 )
 
 // Exit statuses.
@@ -39,7 +43,10 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	a := &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv}
-	a.terminal = term.IsTerminal(int(os.Stderr.Fd()))
+	// A terminal without a size, as some tools make one, cannot show bars.
+	if width, height, err := term.GetSize(int(os.Stderr.Fd())); err == nil {
+		a.terminal = width > 0 && height > 0
+	}
 	return a.execute(ctx, os.Args[1:])
 }
 
@@ -64,15 +71,30 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	switch {
 	case errors.As(err, &status):
 		return int(status)
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.Is(err, compress.ErrOption):
 		fmt.Fprintf(a.stderr, "hfcompress: %v\nRun 'hfcompress --help' for usage.\n", err)
 		return exitUsage
 	case ctx.Err() != nil:
 		fmt.Fprintln(a.stderr, "hfcompress: interrupted; nothing was left under a final name, and a rerun goes on from the cache")
 		return exitCanceled
 	}
-	fmt.Fprintf(a.stderr, "hfcompress: %s\n", oneLine(err))
+	fmt.Fprintf(a.stderr, "hfcompress: %s\n", oneLine(err)+advice(err))
 	return exitError
+}
+
+// advice says which flag helps against an error of a library, which knows
+// nothing of flags.
+func advice(err error) string {
+	var exists *compress.ExistsError
+	switch {
+	case errors.As(err, &exists):
+		return " (--overwrite replaces a package, --out chooses another place)"
+	case errors.Is(err, pack.ErrExists):
+		return " (--out chooses another place)"
+	case errors.Is(err, hub.ErrNetwork):
+		return "; without a network, --offline uses what the cache holds"
+	}
+	return ""
 }
 
 // usageError is a mistake in the arguments.

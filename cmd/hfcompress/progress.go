@@ -52,6 +52,9 @@ func (p *barProgress) observe(e compress.Event) {
 		fmt.Fprintf(p.pool, "%s: %s\n", titles[e.Stage], e.Message)
 	}
 	if e.Total <= 0 {
+		if e.Message == "" && (e.Stage == compress.StageLoad || e.Stage == compress.StageExamples) {
+			fmt.Fprintf(p.pool, "%s …\n", titles[e.Stage]) // nothing to count: no bar will come
+		}
 		return
 	}
 	key, label := string(e.Stage), titles[e.Stage]

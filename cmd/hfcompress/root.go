@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -68,6 +69,11 @@ nothing was gained or it was rolled back.`,
 			if f.repo != "" && f.local != "" {
 				return usagef("--repo and --local exclude each other")
 			}
+			if f.repo != "" {
+				if _, err := hub.ParseRepo(f.repo); err != nil {
+					return usagef("--repo %q: %w", shorten(f.repo, 100), err)
+				}
+			}
 			return a.compress(cmd.Context(), f)
 		},
 	}
@@ -131,6 +137,9 @@ func (a *app) hubOptions(f hubFlags) (hub.Options, error) {
 	o.Token = cmp.Or(f.token, o.Token)
 	o.Offline = o.Offline || f.offline
 	o.UserAgent = "hfcompress/" + version()
+	if u, err := url.Parse(o.Endpoint); o.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return o, usagef("the Hub's address %q is not one of http or https", o.Endpoint)
+	}
 	return o, nil
 }
 
@@ -153,7 +162,7 @@ func (a *app) options(f *compressFlags) (compress.Options, error) {
 	default:
 		text, err := readSmall(f.profiles)
 		if err != nil {
-			return o, err
+			return o, fmt.Errorf("--profiles: %w", err)
 		}
 		if o.Profiles, err = finitepass.ParseProfiles(text); err != nil {
 			return o, fmt.Errorf("%s: %w", f.profiles, err)

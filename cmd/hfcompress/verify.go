@@ -95,6 +95,9 @@ func (a *app) printVerify(r *compress.VerifyReport, asJSON bool) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "package\t%s (%s)\n", r.Dir, r.Status)
 	fmt.Fprintf(w, "bytes\tevery file and all %d tensors have their recorded digests\n", r.Check.Tensors)
+	for _, name := range r.Check.Unlisted {
+		fmt.Fprintf(w, "\t%s is not part of the package\n", name)
+	}
 	where := "the device of the validation, or one with the same bits"
 	if !r.Check.Validated {
 		where = "not the device of the validation"

@@ -20,8 +20,8 @@ const module = "github.com/hfcompress/compress"
 // the compiler guards that.
 var allowed = map[string][]string{
 	"tensor":           {},
-	"hub":              {},
-	"hub/hubtest":      {"hub"},
+	"hub":              {"hub/xet"},
+	"hub/hubtest":      {"hub", "hub/xet", "hub/xet/xettest"},
 	"hub/xet":          {},
 	"hub/xet/xettest":  {"hub/xet"},
 	"loader":           {"tensor"},
@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"internal/gemm":    {},
 	"internal/shapes":  {"tensor", "loader"},
 	"architectures/nn": {"tensor", "loader", "internal/fmath", "internal/gemm"},
-	"architectures":    {"tensor", "loader", "architectures/nn", "internal/fmath"},
+	"architectures":    {"internal/strictjson", "tensor", "loader", "architectures/nn", "internal/fmath"},
 	"pack/xortable":    {"internal/strictjson", "tensor"},
 	"pack/floatcodec":  {"tensor"},
 	"pack/archive":     {"tensor", "loader", "pack/floatcodec"},

@@ -4,7 +4,6 @@ package page
 
 import (
 	_ "embed"
-	"fmt"
 	"html/template"
 	"io"
 	"math"
@@ -191,14 +190,28 @@ func layoutHistogram(h *Histogram) drawing {
 	}
 	b := &Bars{Format: func(v float64) string { return strconv.Itoa(int(v)) }}
 	if zero > 0 {
-		b.Items = append(b.Items, Bar{"0", []Part{{"", float64(zero)}}})
+		b.Items = append(b.Items, Bar{"exactly 0", []Part{{"", float64(zero)}}})
 	}
 	for e := low; e <= high; e++ {
-		b.Items = append(b.Items, Bar{fmt.Sprintf("10^%d … 10^%d", e, e+1), []Part{{"", float64(counts[e])}}})
+		b.Items = append(b.Items, Bar{power(e) + " … " + power(e+1), []Part{{"", float64(counts[e])}}})
 	}
 	d := layoutBars(b)
 	d.Label = h.Label
 	return d
+}
+
+// power writes a power of ten.
+func power(e int) string {
+	digits := []rune("⁰¹²³⁴⁵⁶⁷⁸⁹")
+	out := "10"
+	for _, c := range strconv.Itoa(e) {
+		if c == '-' {
+			out += "⁻"
+		} else {
+			out += string(digits[c-'0'])
+		}
+	}
+	return out
 }
 
 func round(v float64) float64 { return math.Round(v*10) / 10 }

@@ -76,7 +76,7 @@ func TestHistogramCountsDecades(t *testing.T) {
 	for _, b := range d.Bars {
 		got = append(got, b.Label+"="+b.Total)
 	}
-	want := "0=1 10^-3 … 10^-2=2 10^-2 … 10^-1=0 10^-1 … 10^0=0 10^0 … 10^1=1"
+	want := "exactly 0=1 10⁻³ … 10⁻²=2 10⁻² … 10⁻¹=0 10⁻¹ … 10⁰=0 10⁰ … 10¹=1"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %s", strings.Join(got, " "))
 	}
