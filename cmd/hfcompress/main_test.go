@@ -2,15 +2,17 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hfcompress/compress/hub/hubtest"
 	"github.com/hfcompress/compress/internal/demomodel"
@@ -33,11 +35,13 @@ func TestScripts(t *testing.T) {
 			"demofiles": demoFiles,
 			"flip":      flip,
 			"status":    status,
+			"settle":    settle,
 		},
 	})
 }
 
-// startHub serves the demo model and sets HUB to its address:
+// startHub serves the demo model and the dataset org/words. It sets HUB to the
+// address, COMMIT and DEV to the commits of the dataset's branches:
 //
 //	hub [gated]
 func startHub(ts *testscript.TestScript, _ bool, args []string) {
@@ -47,10 +51,16 @@ func startHub(ts *testscript.TestScript, _ bool, args []string) {
 	for name, files := range revisions {
 		repo.Revisions[name] = files
 	}
-	server, err := hubtest.New(hubtest.Options{Repos: []hubtest.Repo{repo}})
+	words := hubtest.Repo{Type: "dataset", ID: "org/words", Revisions: map[string]hubtest.Files{
+		"main": {"README.md": []byte("# words\n"), "en/a.txt": []byte("one\n"), "en/b.txt": []byte("two\n"), "de/a.txt": []byte("eins\n"), "big.bin": make([]byte, 9<<20)},
+		"dev":  {"README.md": []byte("# words\n"), "en/a.txt": []byte("ONE\n")},
+	}, PRs: map[string]string{"1": "dev"}}
+	server, err := hubtest.New(hubtest.Options{Repos: []hubtest.Repo{repo, words}})
 	ts.Check(err)
 	ts.Defer(server.Close)
 	ts.Setenv("HUB", server.URL())
+	ts.Setenv("COMMIT", server.Commit("dataset", "org/words", "main"))
+	ts.Setenv("DEV", server.Commit("dataset", "org/words", "dev"))
 }
 
 // demoFiles writes the files of the demo model:
@@ -94,7 +104,31 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// The command page lists every flag and every command.
+// settle makes all directories look an hour old:
+//
+//	settle DIR
+func settle(ts *testscript.TestScript, _ bool, args []string) {
+	old := time.Now().Add(-time.Hour)
+	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(p string, d os.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chtimes(p, old, old)
+		}
+		return err
+	}))
+}
+
+// sections splits a page at its headings of the second level.
+func sections(page string) map[string]string {
+	out := map[string]string{}
+	for _, part := range strings.Split("\n"+page, "\n## ")[1:] {
+		title, text, _ := strings.Cut(part, "\n")
+		out[title] = text
+	}
+	return out
+}
+
+// The command page has every command, and each flag in the section of its
+// command or among those that several commands have.
 func TestDocumentedFlags(t *testing.T) {
 	page, err := os.ReadFile("../../docs/command.md")
 	if err != nil {
@@ -102,20 +136,34 @@ func TestDocumentedFlags(t *testing.T) {
 	}
 	a := &app{getenv: os.Getenv}
 	root := a.rootCommand()
-	usages := root.Flags().FlagUsages()
-	for _, cmd := range root.Commands() {
-		if !cmd.Hidden && cmd.Name() != "help" && !strings.Contains(string(page), "hfcompress "+cmd.Name()) {
-			t.Errorf("command %s is not in docs/command.md", cmd.Name())
-		}
+	text := sections(string(page))
+	shared := text["Flags of several commands"]
+	if shared == "" {
+		t.Fatal("no section of shared flags")
 	}
-	for _, line := range strings.Split(usages, "\n") {
-		_, rest, ok := strings.Cut(line, "--")
-		if !ok {
-			continue
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			if !sub.Hidden && sub.Name() != "help" {
+				check(sub)
+			}
 		}
-		name := "--" + strings.Fields(rest)[0]
-		if !strings.Contains(string(page), fmt.Sprintf("`%s`", name)) {
-			t.Errorf("flag %s is not in docs/command.md", name)
+		title := strings.TrimPrefix(cmd.CommandPath(), "hfcompress ")
+		if cmd == root || title == "demo" {
+			title = "Flags of the main command and demo"
 		}
+		if cmd != root && !strings.Contains(string(page), cmd.CommandPath()) {
+			t.Errorf("%q is not in docs/command.md", cmd.CommandPath())
+		}
+		own, ok := text[title]
+		if !ok && cmd.Runnable() && !cmd.HasSubCommands() {
+			t.Errorf("docs/command.md has no section %q", title)
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if name := "`--" + f.Name + "`"; f.Name != "help" && !strings.Contains(own, name) && !strings.Contains(shared, name) {
+				t.Errorf("%s of %q is not in docs/command.md", name, cmd.CommandPath())
+			}
+		})
 	}
+	check(root)
 }

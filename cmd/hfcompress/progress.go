@@ -38,7 +38,7 @@ func newProgress(w io.Writer, terminal bool) progress {
 	return &lineProgress{w: w, now: time.Now, last: map[compress.Stage]time.Time{}, started: map[compress.Stage]bool{}}
 }
 
-// barProgress draws one bar for each downloaded file and for each later stage.
+// barProgress draws one bar for each file that is read or downloaded and for each later stage.
 type barProgress struct {
 	mu   sync.Mutex
 	pool *mpb.Progress
@@ -58,7 +58,7 @@ func (p *barProgress) observe(e compress.Event) {
 		return
 	}
 	key, label := string(e.Stage), titles[e.Stage]
-	if e.Stage == compress.StageDownload {
+	if e.Stage == compress.StageDownload || e.Stage == stageVerify && e.Item != "" {
 		key, label = key+"/"+e.Item, label+" "+shorten(e.Item, 32)
 	}
 	bar := p.bars[key]

@@ -85,6 +85,8 @@ nothing was gained or it was rolled back.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(a.demoCommand(), a.inspectCommand(), a.runCommand(), a.verifyCommand(), a.versionCommand())
 	root.AddCommand(a.packCommand(), a.unpackCommand(), a.lsCommand(), a.catCommand())
+	root.AddCommand(a.downloadCommand())
+	root.AddCommand(a.cacheCommand())
 	return root
 }
 
