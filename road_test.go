@@ -364,6 +364,9 @@ func TestBadInput(t *testing.T) {
 			config("architectures", []string{"Mamba9"})(f)
 		}, compress.Options{}, architectures.ErrUnknown, []string{"mamba9", "llama"}},
 		{"architecture by name", nil, compress.Options{Architecture: "mamba9"}, architectures.ErrUnknown, []string{"mamba9", "llama"}},
+		{"a key twice", func(f hubtest.Files) {
+			f["config.json"] = bytes.Replace(f["config.json"], []byte("{"), []byte(`{"model_type": "other",`), 1)
+		}, compress.Options{}, nil, []string{"config.json", "model_type", "twice"}},
 		{"no config", func(f hubtest.Files) { delete(f, "config.json") }, compress.Options{}, os.ErrNotExist, []string{"config.json"}},
 		{"truncated file", func(f hubtest.Files) { f["model.safetensors"] = f["model.safetensors"][:100000] }, compress.Options{}, nil, []string{"model.safetensors", "100000"}},
 		{"other width", config("intermediate_size", 400), compress.Options{}, nil, []string{"model.layers.0.mlp", "[400,128]", "[384,128]"}},
@@ -536,5 +539,59 @@ func TestInspectHub(t *testing.T) {
 		if err != nil || again.Values != found.Values || again.Commit != found.Commit {
 			t.Errorf("%s, offline: %+v, %v", revision, again, err)
 		}
+	}
+}
+
+// A package is made to be handed on: a link must not bring in files from
+// elsewhere, while the links of a Hub snapshot are what they should be.
+func TestLinksOutOfTheDirectory(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret.txt")
+	write(t, secret, []byte("not to be given away"))
+	dir := demoDir(t, nil)
+	if err := os.Symlink(secret, filepath.Join(dir, "NOTICE.txt")); err != nil {
+		t.Skip("this system makes no symbolic links: ", err)
+	}
+	var said []string
+	out := filepath.Join(t.TempDir(), "package")
+	r, err := compress.Local(context.Background(), dir, quick(compress.Options{Out: out, Observe: func(e compress.Event) {
+		if e.Message != "" {
+			said = append(said, e.Message)
+		}
+	}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	if _, err := os.Stat(filepath.Join(out, "files", "NOTICE.txt")); !os.IsNotExist(err) {
+		t.Errorf("the linked file is in the package: %v", err)
+	}
+	if !strings.Contains(strings.Join(said, "\n"), "NOTICE.txt") {
+		t.Errorf("nothing was said of it: %q", said)
+	}
+
+	server := demoHub(t, nil)
+	cache := t.TempDir()
+	first, err := compress.HuggingFace(context.Background(), demomodel.RepoID, hubOptions(t, server, cache))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	snapshots, err := filepath.Glob(filepath.Join(cache, "models--*", "snapshots", "*"))
+	if err != nil || len(snapshots) != 1 {
+		t.Fatalf("%v, %v", snapshots, err)
+	}
+	out = filepath.Join(t.TempDir(), "package")
+	second, err := compress.Local(context.Background(), snapshots[0], quick(compress.Options{Out: out}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+	if _, err := os.Stat(filepath.Join(out, "files", "tokenizer.json")); err != nil {
+		t.Errorf("a snapshot's own file was left out: %v", err)
+	}
+	write(t, filepath.Join(out, "files", "added.txt"), []byte("x"))
+	report, err := compress.Verify(context.Background(), out, compress.VerifyOptions{})
+	if err != nil || len(report.Check.Unlisted) != 1 || report.Check.Unlisted[0] != "files/added.txt" {
+		t.Errorf("unlisted: %+v, %v", report, err)
 	}
 }
