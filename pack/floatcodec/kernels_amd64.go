@@ -16,7 +16,8 @@ var haveWideKernels = haveKernels && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW &
 // unknown, processors take it for another.
 func leadingZeros(x uint64) uint64
 
-// decodeRun decodes from all streams, until each has used iters words.
+// decodeRun decodes from all streams, at least once, until each has used iters
+// words or one has gone beyond its last.
 //
 //go:noescape
 func decodeRun(s *runState)

@@ -34,7 +34,7 @@
 	LOOKUP(R11, R15)
 
 // func decodeRun(s *runState)
-TEXT ·decodeRun(SB), NOSPLIT, $32-8
+TEXT ·decodeRun(SB), NOSPLIT, $64-8
 	MOVQ s+0(FP), AX
 	MOVQ 0(AX), SI
 	MOVQ 8(AX), BX
@@ -47,6 +47,14 @@ TEXT ·decodeRun(SB), NOSPLIT, $32-8
 	MOVQ 64(AX), R13
 	MOVQ 72(AX), R14
 	MOVQ 80(AX), R15
+	MOVQ 88(AX), CX
+	MOVQ CX, 32(SP)
+	MOVQ 96(AX), CX
+	MOVQ CX, 40(SP)
+	MOVQ 104(AX), CX
+	MOVQ CX, 48(SP)
+	MOVQ 112(AX), CX
+	MOVQ CX, 56(SP)
 	SUBQ $2, R8
 	SUBQ $2, R9
 	SUBQ $2, R10
@@ -72,9 +80,18 @@ runloop:
 	ROUND
 	ROUND
 	ROUND
+	CMPQ R12, 32(SP)
+	JHI  stepped
+	CMPQ R13, 40(SP)
+	JHI  stepped
+	CMPQ R14, 48(SP)
+	JHI  stepped
+	CMPQ R15, 56(SP)
+	JHI  stepped
 	DECQ DX
 	JNZ  runloop
 
+stepped:
 	LZCNTQ R8, R8
 	LZCNTQ R9, R9
 	LZCNTQ R10, R10

@@ -24,8 +24,9 @@ type runState struct {
 	in    *byte
 	table *decodeTable
 	iters uint64
-	pos   [segments]uint64 // next bit, counted from in
-	out   [segments]*byte  // next symbol
+	pos   [segments]uint64  // next bit, counted from in
+	out   [segments]*byte   // next symbol
+	last  [segments]uintptr // for decodeRun: the address of the last symbol to start a step at
 }
 
 // init parses the payload of n symbols.
@@ -95,31 +96,39 @@ func (h *runReader) run(t *decodeTable, n int) {
 		lo, hi := quarter(n, s)
 		st.out[s], end[s] = &h.sym[lo], &h.sym[hi]
 	}
-	// As many steps as are safe whatever the bits, again and again: most symbols
-	// have short codes, so a third is left after the first time. What the last
-	// step of a stream stores beyond its symbols must not meet the next one's.
-	for {
-		iters := int(1 << 30)
-		for s := range segments {
-			left := int(uintptr(unsafe.Pointer(end[s])) - uintptr(unsafe.Pointer(st.out[s])))
-			iters = min(iters, (left-1)/maxRun, (8*len(h.payload)-int(st.pos[s])-64)/(lookups*maxCodeLen))
-		}
-		if iters <= 0 {
-			break
-		}
-		st.iters = uint64(iters)
-		if haveKernels {
-			decodeRun(st)
-		} else {
-			decodePair(st, 0, 1)
-			decodePair(st, 2, 3)
-		}
+	for h.steps(end) {
 	}
 	for s := range segments {
 		_, hi := quarter(n, s)
 		left := int(uintptr(unsafe.Pointer(end[s])) - uintptr(unsafe.Pointer(st.out[s])))
 		h.finish(s, t, h.sym[hi-left:hi])
 	}
+}
+
+// steps decodes from all streams as long as it is safe whatever the bits, and
+// reports whether it may have to be called again. What the last step of a stream
+// stores beyond its symbols must not meet the next one's.
+func (h *runReader) steps(end [segments]*byte) bool {
+	st := &h.st
+	iters, room := int(1<<30), int(1<<30)
+	for s := range segments {
+		left := int(uintptr(unsafe.Pointer(end[s])) - uintptr(unsafe.Pointer(st.out[s])))
+		iters = min(iters, (8*len(h.payload)-int(st.pos[s])-64)/(lookups*maxCodeLen))
+		room = min(room, (left-1)/maxRun)
+		st.last[s] = uintptr(unsafe.Pointer(end[s])) - maxRun - 1
+	}
+	if iters <= 0 || room <= 0 {
+		return false
+	}
+	if haveKernels {
+		st.iters = uint64(iters)
+		decodeRun(st)
+		return false
+	}
+	// Most symbols have short codes: a sixth is left after the first time.
+	st.iters = uint64(min(iters, room))
+	decodeRunGo(st)
+	return true
 }
 
 // finish decodes the last symbols of a run from stream s.
@@ -140,65 +149,51 @@ func (h *runReader) finish(s int, t *decodeTable, out []byte) {
 	}
 }
 
-// decodePair is decodeRun for two of the streams.
-func decodePair(st *runState, a, b int) {
-	in, t := st.in, &st.table.multi
-	oa, ob := unsafe.Pointer(st.out[a]), unsafe.Pointer(st.out[b])
-	pa, pb := st.pos[a], st.pos[b]
+// decodeRunGo is the twin of decodeRun.
+func decodeRunGo(st *runState) {
+	t := &st.table.multi
+	oa, ob, oc, od := unsafe.Pointer(st.out[0]), unsafe.Pointer(st.out[1]), unsafe.Pointer(st.out[2]), unsafe.Pointer(st.out[3])
 	for n := st.iters; n > 0; n-- {
 		// A mark above the 57 bits that are valid at least: its way down tells
 		// how many were used.
-		wa := *(*uint64)(unsafe.Add(unsafe.Pointer(in), pa>>3))>>(pa&7) | 1<<63
-		wb := *(*uint64)(unsafe.Add(unsafe.Pointer(in), pb>>3))>>(pb&7) | 1<<63
-
-		ea := t[wa&(1<<maxCodeLen-1)]
-		eb := t[wb&(1<<maxCodeLen-1)]
-		*(*uint32)(oa) = ea >> 6
-		*(*uint32)(ob) = eb >> 6
-		wa >>= ea & 63
-		wb >>= eb & 63
-		oa = unsafe.Add(oa, ea>>30)
-		ob = unsafe.Add(ob, eb>>30)
-
-		ea = t[wa&(1<<maxCodeLen-1)]
-		eb = t[wb&(1<<maxCodeLen-1)]
-		*(*uint32)(oa) = ea >> 6
-		*(*uint32)(ob) = eb >> 6
-		wa >>= ea & 63
-		wb >>= eb & 63
-		oa = unsafe.Add(oa, ea>>30)
-		ob = unsafe.Add(ob, eb>>30)
-
-		ea = t[wa&(1<<maxCodeLen-1)]
-		eb = t[wb&(1<<maxCodeLen-1)]
-		*(*uint32)(oa) = ea >> 6
-		*(*uint32)(ob) = eb >> 6
-		wa >>= ea & 63
-		wb >>= eb & 63
-		oa = unsafe.Add(oa, ea>>30)
-		ob = unsafe.Add(ob, eb>>30)
-
-		ea = t[wa&(1<<maxCodeLen-1)]
-		eb = t[wb&(1<<maxCodeLen-1)]
-		*(*uint32)(oa) = ea >> 6
-		*(*uint32)(ob) = eb >> 6
-		wa >>= ea & 63
-		wb >>= eb & 63
-		oa = unsafe.Add(oa, ea>>30)
-		ob = unsafe.Add(ob, eb>>30)
-
-		ea = t[wa&(1<<maxCodeLen-1)]
-		eb = t[wb&(1<<maxCodeLen-1)]
-		*(*uint32)(oa) = ea >> 6
-		*(*uint32)(ob) = eb >> 6
-		wa >>= ea & 63
-		wb >>= eb & 63
-		oa = unsafe.Add(oa, ea>>30)
-		ob = unsafe.Add(ob, eb>>30)
-
-		pa += uint64(bits.LeadingZeros64(wa))
-		pb += uint64(bits.LeadingZeros64(wb))
+		wa, wb, wc, wd := st.word(0), st.word(1), st.word(2), st.word(3)
+		wa, oa = lookup(t, wa, oa)
+		wb, ob = lookup(t, wb, ob)
+		wc, oc = lookup(t, wc, oc)
+		wd, od = lookup(t, wd, od)
+		wa, oa = lookup(t, wa, oa)
+		wb, ob = lookup(t, wb, ob)
+		wc, oc = lookup(t, wc, oc)
+		wd, od = lookup(t, wd, od)
+		wa, oa = lookup(t, wa, oa)
+		wb, ob = lookup(t, wb, ob)
+		wc, oc = lookup(t, wc, oc)
+		wd, od = lookup(t, wd, od)
+		wa, oa = lookup(t, wa, oa)
+		wb, ob = lookup(t, wb, ob)
+		wc, oc = lookup(t, wc, oc)
+		wd, od = lookup(t, wd, od)
+		wa, oa = lookup(t, wa, oa)
+		wb, ob = lookup(t, wb, ob)
+		wc, oc = lookup(t, wc, oc)
+		wd, od = lookup(t, wd, od)
+		st.pos[0] += uint64(bits.LeadingZeros64(wa))
+		st.pos[1] += uint64(bits.LeadingZeros64(wb))
+		st.pos[2] += uint64(bits.LeadingZeros64(wc))
+		st.pos[3] += uint64(bits.LeadingZeros64(wd))
 	}
-	st.out[a], st.out[b] = (*byte)(oa), (*byte)(ob)
-	st.pos[a], st.pos[b] = pa, pb
+	st.out = [segments]*byte{(*byte)(oa), (*byte)(ob), (*byte)(oc), (*byte)(od)}
+}
+
+// word returns the next bits of stream s below a mark.
+func (st *runState) word(s int) uint64 {
+	p := st.pos[s]
+	return *(*uint64)(unsafe.Add(unsafe.Pointer(st.in), p>>3))>>(p&7) | 1<<63
+}
+
+// lookup decodes up to three symbols from w to o and moves both on.
+func lookup(t *[1 << maxCodeLen]uint32, w uint64, o unsafe.Pointer) (uint64, unsafe.Pointer) {
+	e := t[w&(1<<maxCodeLen-1)]
+	*(*uint32)(o) = e >> 6
+	return w >> (e & 63), unsafe.Add(o, e>>30)
 }

@@ -151,25 +151,40 @@ func mergeF8(dst []byte, groups int, sym, field []byte, rest int) {
 	}
 }
 
-// mergeBlockBF16 merges a block of symbols with packed fields.
+// mergeBlockBF16 merges a block of symbols with packed fields. Constant indices
+// spare checks.
 func mergeBlockBF16(dst *[2 * blockLen]byte, sym *[blockLen]byte, packed *[blockLen / 8 * 7]byte, base uint64) {
 	for u := range blockLen / 64 {
 		d, y, p := (*[128]byte)(dst[128*u:]), (*[64]byte)(sym[64*u:]), (*[56]byte)(packed[56*u:])
-		var last uint64
-		for i := range 7 {
-			w := binary.LittleEndian.Uint64(p[8*i:])
-			last |= w >> 7 & lanes8 << i
-			mergeGroupBF16((*[16]byte)(d[16*i:]), binary.LittleEndian.Uint64(y[8*i:]), w, base)
-		}
+		w := binary.LittleEndian.Uint64(p[0:])
+		last := w >> 7 & lanes8
+		mergeGroupBF16((*[16]byte)(d[0:]), binary.LittleEndian.Uint64(y[0:]), w, base)
+		w = binary.LittleEndian.Uint64(p[8:])
+		last |= w >> 7 & lanes8 << 1
+		mergeGroupBF16((*[16]byte)(d[16:]), binary.LittleEndian.Uint64(y[8:]), w, base)
+		w = binary.LittleEndian.Uint64(p[16:])
+		last |= w >> 7 & lanes8 << 2
+		mergeGroupBF16((*[16]byte)(d[32:]), binary.LittleEndian.Uint64(y[16:]), w, base)
+		w = binary.LittleEndian.Uint64(p[24:])
+		last |= w >> 7 & lanes8 << 3
+		mergeGroupBF16((*[16]byte)(d[48:]), binary.LittleEndian.Uint64(y[24:]), w, base)
+		w = binary.LittleEndian.Uint64(p[32:])
+		last |= w >> 7 & lanes8 << 4
+		mergeGroupBF16((*[16]byte)(d[64:]), binary.LittleEndian.Uint64(y[32:]), w, base)
+		w = binary.LittleEndian.Uint64(p[40:])
+		last |= w >> 7 & lanes8 << 5
+		mergeGroupBF16((*[16]byte)(d[80:]), binary.LittleEndian.Uint64(y[40:]), w, base)
+		w = binary.LittleEndian.Uint64(p[48:])
+		last |= w >> 7 & lanes8 << 6
+		mergeGroupBF16((*[16]byte)(d[96:]), binary.LittleEndian.Uint64(y[48:]), w, base)
 		mergeGroupBF16((*[16]byte)(d[112:]), binary.LittleEndian.Uint64(y[56:]), last, base)
 	}
 }
 
 // mergeGroupBF16 merges eight elements; the top bits of the fields are ignored.
 func mergeGroupBF16(dst *[16]byte, y, f, base uint64) {
-	a := (y&(lanes16*0xff)+base)&(lanes16*0x1ff)<<6 | f&(lanes16*0x3f) | f&(lanes16*0x40)<<9
-	y, f = y>>8, f>>8
-	b := (y&(lanes16*0xff)+base)&(lanes16*0x1ff)<<6 | f&(lanes16*0x3f) | f&(lanes16*0x40)<<9
+	a := (y&(lanes16*0xff)+base)&(lanes16*0x1ff)<<6 | f&(lanes16*0x3f) | f<<9&(lanes16*0x8000)
+	b := (y>>8&(lanes16*0xff)+base)&(lanes16*0x1ff)<<6 | f>>8&(lanes16*0x3f) | f<<1&(lanes16*0x8000)
 	binary.LittleEndian.PutUint64(dst[:], a)
 	binary.LittleEndian.PutUint64(dst[8:], b)
 }
