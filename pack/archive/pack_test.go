@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -421,8 +422,10 @@ func TestWriteErrors(t *testing.T) {
 			}
 			continue
 		}
-		for name, data := range files {
-			if err := w.AddFile(t.Context(), name, 0, bytes.NewReader(data), int64(len(data))); err != nil {
+		// As packTree does, so that the archive would have the same size.
+		for _, name := range slices.Sorted(mapKeys(files)) {
+			data := files[name]
+			if err := w.AddFile(t.Context(), name, 0o640, bytes.NewReader(data), int64(len(data))); err != nil {
 				if !errors.Is(err, errFull) {
 					t.Error(err)
 				}
