@@ -3,6 +3,7 @@ package hub
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,9 @@ type Client struct {
 	log        *slog.Logger
 	progress   reporter
 
-	rest *resty.Client // opens requests; bodies are ours to read
+	transport http.RoundTripper // every request goes through it
+	rest      *resty.Client     // opens the Hub's; bodies are ours to read
+	road      xetRoad
 
 	conns  chan struct{} // one token per open transfer
 	pacers sync.Map      // "origin bucket" → *pacer
@@ -74,6 +77,7 @@ func New(opts Options) (*Client, error) {
 	c.locks.try = lockFile
 	c.symlinks.disabled = o.DisableSymlinks
 	c.buildHTTP()
+	c.buildXet()
 	return c, nil
 }
 

@@ -69,7 +69,7 @@ func (c *Client) download(ctx context.Context, r Repo, revision, file string) (s
 
 // file turns what a HEAD says into the form of a listing.
 func (m FileMetadata) file(path string) File {
-	f := File{Path: path, Size: m.Size, XetHash: m.XetHash}
+	f := File{Path: path, Size: m.Size, XetHash: m.XetHash, xetAuth: m.XetAuth}
 	if isSHA256(m.Etag) {
 		f.SHA256 = m.Etag
 	} else {
@@ -159,7 +159,8 @@ func (c *Client) fetch(ctx context.Context, r Repo, cm Commit, f File) (string, 
 }
 
 // transferTo downloads, verifies and names one file. A wrong digest gets a
-// second chance from the start and with a fresh address, no more.
+// second chance from the start, over plain HTTP and with a fresh address, no
+// more.
 func (c *Client) transferTo(ctx context.Context, r Repo, cm Commit, f File, at spot) error {
 	etag := f.Etag()
 	u, err := url.Parse(c.resolveURL(r, string(cm), f.Path))
@@ -182,7 +183,7 @@ func (c *Client) transferTo(ctx context.Context, r Repo, cm Commit, f File, at s
 		t := &transfer{c: c, repo: r, file: f.Path, etag: etag, size: f.Size, p: p, sent: have,
 			src: &source{c: c, resolve: u, file: f.Path, etag: etag, size: f.Size}}
 		c.progress.send(Event{Kind: FileStarted, Repo: r, File: f.Path, Done: have, Total: f.Size})
-		err = t.run(ctx)
+		err = t.run(ctx, try, cm, f)
 		switch {
 		case err == nil:
 			if err := p.finish(at.final); err != nil {

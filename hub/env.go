@@ -89,6 +89,7 @@ func OptionsFromEnv(getenv func(string) string, home string) (Env, error) {
 	e.Options.DisableSymlinks = on("HF_HUB_DISABLE_SYMLINKS")
 	e.Options.DisableSharedBlobs = on("HF_HUB_DISABLE_SHARED_BLOBS", "HF_HUB_DISABLE_XET")
 	e.DisableXet = on("HF_HUB_DISABLE_XET")
+	e.Options.DisableXet = e.DisableXet
 	e.DisableProgress = on("HF_HUB_DISABLE_PROGRESS_BARS")
 	e.DisableTelemetry = on("HF_HUB_DISABLE_TELEMETRY", "DISABLE_TELEMETRY", "DO_NOT_TRACK")
 	if o := getenv("HF_HUB_USER_AGENT_ORIGIN"); o != "" && !e.DisableTelemetry {

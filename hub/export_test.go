@@ -2,8 +2,10 @@ package hub
 
 import (
 	"context"
+	"net/http"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -68,4 +70,41 @@ func (c *Client) GetForTest(ctx context.Context, u string) error {
 		_ = a.Body.Close()
 	}
 	return err
+}
+
+// CountTransfersForTest counts the requests of the Xet engine that are open at
+// once, from their start until their bodies are closed.
+func (c *Client) CountTransfersForTest() (peak func() int) {
+	n := &countTransport{base: c.transport}
+	c.transport = n
+	return func() int {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.peak
+	}
+}
+
+type countTransport struct {
+	base       http.RoundTripper
+	mu         sync.Mutex
+	open, peak int
+}
+
+func (n *countTransport) add(d int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.open += d
+	n.peak = max(n.peak, n.open)
+}
+
+// RoundTrip counts a request.
+func (n *countTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	n.add(1)
+	resp, err := n.base.RoundTrip(req)
+	if err != nil {
+		n.add(-1)
+		return nil, err
+	}
+	resp.Body = &connBody{ReadCloser: resp.Body, release: sync.OnceFunc(func() { n.add(-1) })}
+	return resp, nil
 }

@@ -59,8 +59,9 @@ func (c *Client) buildHTTP() {
 		DisableCompression: true,
 		ReadBufferSize:     64 << 10,
 	}
+	c.transport = &watchdog{base: t, stall: c.opts.StallTimeout}
 	hc := &http.Client{
-		Transport: &watchdog{base: t, stall: c.opts.StallTimeout},
+		Transport: c.transport,
 		// Redirects are followed by our own hops, which drop the token on
 		// any change of origin.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

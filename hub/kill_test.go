@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 // helperJob is what a helper process does.
 type helperJob struct {
 	Endpoint, Cache, Repo, File string
-	Conns                       int
+	Conns, MaxConns             int
 	// Lock, if set, is a lock file to take and hold until stdin closes.
 	Lock string
 	// NoLocks makes every lock succeed, as on some cluster file systems.
@@ -60,7 +60,7 @@ func helper(job string) error {
 		release()
 		return nil
 	}
-	c, err := hub.New(hub.Options{Endpoint: j.Endpoint, CacheDir: j.Cache, ConnsPerFile: j.Conns,
+	c, err := hub.New(hub.Options{Endpoint: j.Endpoint, CacheDir: j.Cache, ConnsPerFile: j.Conns, MaxConns: j.MaxConns,
 		RetryBase: time.Millisecond, RetryCap: time.Millisecond, StallTimeout: 5 * time.Second, MaxRateWait: time.Nanosecond,
 		Progress: hub.ObserverFunc(func(e hub.Event) {
 			if e.Kind == hub.FileStarted || e.Kind == hub.FileProgress {

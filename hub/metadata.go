@@ -54,7 +54,11 @@ func (c *Client) metadataOnce(ctx context.Context, r Repo, revision, file string
 		return FileMetadata{}, err
 	}
 	discard(a.Response)
-	return readMetadata(a)
+	m, err := readMetadata(a)
+	if err == nil && m.XetHash != "" {
+		m.XetAuth = c.xetAuth(a)
+	}
+	return m, err
 }
 
 // readMetadata takes a file's facts from the answers of the Hub. The length

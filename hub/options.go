@@ -36,7 +36,7 @@ type Options struct {
 	// Workers is how many files a snapshot downloads at once (default 8).
 	Workers int
 	// MaxConns bounds the open transfers of the whole client (default 16).
-	// Each holds one buffer of 256 KiB.
+	// Each holds one buffer of 256 KiB, or 2 MiB when it is a Xet transfer.
 	MaxConns int
 	// ConnsPerFile is how many ranges of one large file are fetched at once
 	// (default 4). 1 makes every file one stream.
@@ -68,6 +68,10 @@ type Options struct {
 	// DisableSharedBlobs ignores the cache's store of contents that several
 	// repositories share.
 	DisableSharedBlobs bool
+	// DisableXet takes every file over plain HTTP. Otherwise files for which
+	// the Hub states a Xet hash come from its content-addressed store, and
+	// over HTTP what that store fails to give.
+	DisableXet bool
 	// IgnoreDiskSpace downloads even when the volume seems too small.
 	IgnoreDiskSpace bool
 
@@ -154,6 +158,9 @@ type File struct {
 	SHA256 string
 	// XetHash is the Xet file hash, where the Hub states one.
 	XetHash string
+
+	// xetAuth is where the Hub says that the store's token is, if it did.
+	xetAuth string
 }
 
 // Etag is the name under which the content is cached: the SHA-256 of an LFS
@@ -174,5 +181,8 @@ type FileMetadata struct {
 	// Location is where the content lies, without a promise that it stays
 	// valid: signed URLs expire.
 	Location string
-	XetHash  string
+	// XetHash is the Xet file hash, where the Hub states one, and XetAuth
+	// the address on the endpoint that gives a token for the store.
+	XetHash string
+	XetAuth string
 }

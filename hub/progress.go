@@ -19,6 +19,7 @@ const (
 	FileDone                      // verified and under its final name
 	FileFailed                    // Err says why
 	Retrying                      // Err says why, Wait how long
+	FellBack                      // from Xet to plain HTTP; Err says why
 	Waiting                       // for another process or a rate limit; Err says for what
 )
 
@@ -31,7 +32,7 @@ type Event struct {
 	Done  int64         // bytes of this file that are on disk
 	Total int64         // size of this file, or of all files for PlanReady
 	Wait  time.Duration // Retrying and Waiting
-	Err   error         // FileFailed, Retrying, Waiting
+	Err   error         // FileFailed, Retrying, FellBack, Waiting
 }
 
 // Observer receives events. The client calls it from one goroutine at a

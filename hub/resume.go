@@ -76,6 +76,7 @@ type partial struct {
 	done  []bool
 	count int
 	bytes int64 // in complete parts
+	taken int   // how often a complete part was taken back
 }
 
 // spot says where a download is built and where it ends. Partials are called

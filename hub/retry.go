@@ -63,9 +63,13 @@ func (c *Client) pause(ctx context.Context, file string, n int, err error) error
 
 // retry runs f until it succeeds, fails for good, or the attempts are used.
 func (c *Client) retry(ctx context.Context, file string, f func(context.Context) error) error {
+	return c.retryTimes(ctx, file, c.opts.Retries, f)
+}
+
+func (c *Client) retryTimes(ctx context.Context, file string, retries int, f func(context.Context) error) error {
 	for n := 0; ; n++ {
 		err := f(ctx)
-		if err == nil || ctx.Err() != nil || !temporary(err) || n >= c.opts.Retries {
+		if err == nil || ctx.Err() != nil || !temporary(err) || n >= retries {
 			return err
 		}
 		if perr := c.pause(ctx, file, n, err); perr != nil {

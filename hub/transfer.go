@@ -43,6 +43,8 @@ type transfer struct {
 	mu   sync.Mutex
 	next int   // first part that may be unclaimed
 	sent int64 // bytes of this file on disk, for progress
+	// hashed is partial.taken as the digest saw it.
+	hashed int
 }
 
 // newDigest is the hash that an etag of this shape states.
@@ -55,8 +57,18 @@ func newDigest(etag string, size int64) (h hash.Hash, algorithm string) {
 	return h, "git-sha1"
 }
 
-// run fetches all missing parts and checks the digest of the whole.
-func (t *transfer) run(ctx context.Context) error {
+// run fetches all missing parts and checks the digest of the whole. The first
+// try is made over Xet, where the Hub offers it; plain HTTP brings whatever
+// that leaves.
+func (t *transfer) run(ctx context.Context, try int, cm Commit, f File) error {
+	if s := t.c.xetStoreOf(t.repo, cm, f); s != nil && try == 0 && len(t.p.missing()) > 0 {
+		final, err := t.overXet(ctx, s, f.XetHash)
+		if final {
+			return err
+		}
+		t.c.log.Warn("Xet failed, going on over HTTP", "repo", t.repo.String(), "file", t.file, "err", redactText(err.Error()))
+		t.c.progress.send(Event{Kind: FellBack, Repo: t.repo, File: t.file, Total: t.size, Err: err})
+	}
 	err := t.pass(ctx, true)
 	if errors.Is(err, errNoRanges) {
 		// Discard and take the file as one stream from the start.
@@ -304,10 +316,19 @@ func (t *transfer) follow(ctx context.Context) error {
 	h, algorithm := newDigest(t.etag, t.size)
 	bp := buffers.Get().(*[]byte)
 	defer buffers.Put(bp)
-	for i := range t.p.done {
+	t.hashed = 0
+	for i := 0; i < len(t.p.done); i++ {
 		t.p.mu.Lock()
 		for !t.p.done[i] && ctx.Err() == nil {
 			t.p.cond.Wait()
+		}
+		if t.p.taken != t.hashed {
+			// A part was taken back that may be in the digest already.
+			t.hashed = t.p.taken
+			t.p.mu.Unlock()
+			h, _ = newDigest(t.etag, t.size)
+			i = -1
+			continue
 		}
 		t.p.mu.Unlock()
 		if ctx.Err() != nil {

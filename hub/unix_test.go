@@ -15,6 +15,7 @@ import (
 
 	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/hub/hubtest"
+	"github.com/hfcompress/compress/hub/xet/xettest"
 )
 
 // A lock file of mode 0644 that another user made can be waited for: the lock
@@ -87,6 +88,19 @@ func copyExe(t *testing.T, from, to string) {
 // Memory does not grow with the file: a process that downloads 256 MiB over
 // eight connections stays small.
 func TestMemoryIsBounded(t *testing.T) {
+	wantMemory(t, 64, 256<<20, 0, nil)
+}
+
+// The store repeats a chunk of zeros, so that all but a few of the file's
+// bytes come from memory that the transfers hold.
+func TestXetMemoryIsBounded(t *testing.T) {
+	wantMemory(t, 160, 512<<20, 48<<20, &xettest.Options{})
+}
+
+// wantMemory downloads a sparse file that starts with random bytes, in a
+// process that may have so many MiB resident.
+func wantMemory(t *testing.T, limit int, size, random int64, x *xettest.Options) {
+	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("the figures are Linux's")
 	}
@@ -95,18 +109,20 @@ func TestMemoryIsBounded(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(p, nil, 0o644); err != nil {
+	if err := os.WriteFile(p, noise(3, int(random)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	const size = 256 << 20
 	if err := os.Truncate(p, size); err != nil { // sparse
 		t.Fatal(err)
 	}
-	s := newHub(t, hubtest.Options{FS: os.DirFS(dir)})
+	s := newHub(t, hubtest.Options{FS: os.DirFS(dir), Xet: x})
 	figures := filepath.Join(dir, "status")
 	cmd := startHelper(t, helperJob{Endpoint: s.URL(), Cache: filepath.Join(dir, "hub"), Repo: "org/big", File: "model.safetensors", Conns: 8, Memory: figures})
 	if err := cmd.Run(); err != nil {
 		t.Fatal(err)
+	}
+	if n := s.Count(onCDN); x != nil && n > 0 {
+		t.Errorf("%d requests over HTTP", n)
 	}
 	b, err := os.ReadFile(figures)
 	if err != nil {
@@ -117,7 +133,6 @@ func TestMemoryIsBounded(t *testing.T) {
 	if n, err := fmt.Sscan(after, &kib); !ok || n != 1 {
 		t.Fatal(err)
 	}
-	limit := 64
 	if raceDetector {
 		limit *= 4 // its own memory is counted too
 	}

@@ -159,6 +159,10 @@ func (s *Server) api(x *exchange, plural string, segs []string, authed bool) {
 		}
 	case "refs":
 		s.refs(x, r)
+	case "xet-read-token":
+		if c := s.commitOf(x, r, rev); c != nil {
+			s.xetToken(x, r, authed)
+		}
 	case "auth-check":
 		x.json(map[string]any{})
 	default:
@@ -194,6 +198,9 @@ func entry(f *file) map[string]any {
 	m := map[string]any{"type": "file", "path": f.path, "oid": f.gitOID, "size": f.size}
 	if f.sha256 != "" {
 		m["lfs"] = map[string]any{"oid": f.sha256, "size": f.size, "pointerSize": len(f.pointer)}
+	}
+	if f.xet != "" {
+		m["xetHash"] = f.xet
 	}
 	return m
 }
@@ -344,6 +351,7 @@ func (s *Server) resolve(x *exchange, esc string, segs []string, authed bool) {
 		x.Header().Set("X-Linked-Etag", `"`+f.sha256+`"`)
 		x.Header().Set("X-Linked-Size", strconv.FormatInt(f.size, 10))
 	}
+	s.offerXet(x, r, plural, c, f)
 	x.redirects = f.sha256 != "" || s.opts.PlainRedirect
 	if x.misbehave() {
 		return
@@ -353,6 +361,8 @@ func (s *Server) resolve(x *exchange, esc string, segs []string, authed bool) {
 		return
 	}
 	switch {
+	case f.xet != "" && x.r.Method == http.MethodGet && strings.Contains(x.r.Header.Get("Accept"), xetFileInfo):
+		s.fileInfo(x, f)
 	case f.sha256 != "":
 		x.redirect(http.StatusFound, s.sign(f))
 	case s.opts.PlainRedirect:

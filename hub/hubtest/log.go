@@ -72,11 +72,17 @@ func (s *Server) Forget() {
 // Violations lists what a client did that it must not do: a token sent to the
 // second origin, a HEAD without "Accept-Encoding: identity", a resolve path
 // that is not percent-encoded as the Hub expects, a request beyond a
-// published limit.
+// published limit. Those of the Xet store are added; Forget keeps them.
 func (s *Server) Violations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.violations...)
+	all := append([]string(nil), s.violations...)
+	if s.xet != nil {
+		for _, v := range s.xet.Violations() {
+			all = append(all, "xet: "+v)
+		}
+	}
+	return all
 }
 
 func (s *Server) violate(what string) {

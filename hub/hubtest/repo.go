@@ -64,6 +64,7 @@ type file struct {
 	gitOID  string // blob id: of the pointer, for LFS files
 	sha256  string // LFS only
 	pointer string
+	xet     string // Xet hash, if the store has it
 }
 
 func (s *Server) addFS(fsys fs.FS) error {
@@ -263,6 +264,8 @@ type Entry struct {
 	GitOID string
 	// SHA256 is set for LFS files.
 	SHA256 string
+	// XetHash is set for LFS files that are offered over Xet.
+	XetHash string
 }
 
 // Entries lists the files of a revision, sorted by path; nil if there is no
@@ -283,7 +286,7 @@ func (s *Server) Entries(typ, id, revision string) []Entry {
 	}
 	out := make([]Entry, 0, len(c.files))
 	for _, f := range c.files {
-		out = append(out, Entry{f.path, f.size, f.gitOID, f.sha256})
+		out = append(out, Entry{f.path, f.size, f.gitOID, f.sha256, f.xet})
 	}
 	return out
 }
@@ -335,7 +338,7 @@ func (s *Server) hash(f *file, open func() (io.ReadCloser, error)) error {
 	f.sha256 = hex.EncodeToString(h.Sum(nil))
 	f.pointer = fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", f.sha256, f.size)
 	f.gitOID = fmt.Sprintf("%x", sha1.Sum([]byte(fmt.Sprintf("blob %d\x00%s", len(f.pointer), f.pointer))))
-	return nil
+	return s.store(f, open)
 }
 
 // open gives the content with random access.

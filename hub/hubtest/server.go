@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/hfcompress/compress/hub/xet/xettest"
 )
 
 // Options configures a [Server]. The zero value serves nothing to anybody.
@@ -36,6 +38,9 @@ type Options struct {
 	PlainRedirect bool
 	// Rate publishes and enforces request limits. Nil: none.
 	Rate *RateLimit
+	// Xet offers LFS files over Xet too, from a store with these options.
+	// Nil: over plain HTTP alone. The store holds all content in memory.
+	Xet *xettest.Options
 	// Addr is where the Hub listens (default 127.0.0.1:0). The second origin
 	// takes a free port of the same host.
 	Addr string
@@ -53,6 +58,7 @@ type Server struct {
 	opts  Options
 	repos map[string]*repo // "models/ns/name"
 
+	xet            *xettest.Server // nil: no Xet
 	hub, cdn       *http.Server
 	hubURL, cdnURL string
 	secret         string // signs addresses of the second origin
@@ -93,34 +99,53 @@ func New(opts Options) (*Server, error) {
 	key := make([]byte, 16)
 	_, _ = rand.Read(key)
 	s.secret = hex.EncodeToString(key)
+	if opts.Xet != nil {
+		x, err := xettest.New(*opts.Xet)
+		if err != nil {
+			return nil, err
+		}
+		s.xet = x
+	}
+	if err := s.listen(); err != nil {
+		if s.xet != nil {
+			s.xet.Close()
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// listen adds the repositories and starts both origins.
+func (s *Server) listen() error {
+	opts := s.opts
 	if opts.FS != nil {
 		if err := s.addFS(opts.FS); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, r := range opts.Repos {
 		if err := s.addRepo(r); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	hubL, err := net.Listen("tcp", opts.Addr)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	host, _, err := net.SplitHostPort(hubL.Addr().String())
 	if err != nil {
 		_ = hubL.Close()
-		return nil, err
+		return err
 	}
 	cdnL, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		_ = hubL.Close()
-		return nil, err
+		return err
 	}
 	s.hubURL, s.cdnURL = "http://"+hubL.Addr().String(), "http://"+cdnL.Addr().String()
 	s.hub = s.serve(hubL, "hub", s.serveHub)
 	s.cdn = s.serve(cdnL, "cdn", s.serveCDN)
-	return s, nil
+	return nil
 }
 
 func (s *Server) serve(l net.Listener, origin string, h func(*exchange)) *http.Server {
@@ -157,11 +182,18 @@ func (s *Server) URL() string { return s.hubURL }
 // CDNURL is the address of the second origin.
 func (s *Server) CDNURL() string { return s.cdnURL }
 
-// Close stops both origins, stalled answers included.
+// Xet is the store behind the Hub, for faults and counts; nil without
+// Options.Xet.
+func (s *Server) Xet() *xettest.Server { return s.xet }
+
+// Close stops all origins, stalled answers included.
 func (s *Server) Close() {
 	s.close()
 	_ = s.hub.Close()
 	_ = s.cdn.Close()
+	if s.xet != nil {
+		s.xet.Close()
+	}
 	s.serving.Wait()
 }
 

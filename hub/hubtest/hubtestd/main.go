@@ -1,7 +1,7 @@
 // Command hubtestd serves folders ORG/NAME/REVISION/files… as repositories of
 // a Hub, on loopback, for any client:
 //
-//	go run ./hub/hubtest/hubtestd --dir DIR [--addr 127.0.0.1:0] [--token T] [--fault KIND[,FIELD=VALUE…]]
+//	go run ./hub/hubtest/hubtestd --dir DIR [--addr 127.0.0.1:0] [--token T] [--xet] [--fault KIND[,FIELD=VALUE…]]
 //
 // It prints one line with its address and serves until it is interrupted or
 // its standard input closes (--until-eof). Faults are those of package
@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/hfcompress/compress/hub/hubtest"
+	"github.com/hfcompress/compress/hub/xet/xettest"
 )
 
 func main() {
@@ -40,6 +41,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	api := fl.Int("rate-api", 0, "API requests allowed per window (0: no limit)")
 	resolvers := fl.Int("rate-resolvers", 0, "file requests allowed per window (0: no limit)")
 	window := fl.Duration("rate-window", 5*time.Minute, "length of a rate window")
+	xet := fl.Bool("xet", false, "offer LFS files over Xet too; the store is held in memory")
 	untilEOF := fl.Bool("until-eof", false, "stop when standard input closes")
 	var faults []hubtest.Fault
 	fl.Func("fault", "KIND[,path=P][,origin=hub|cdn][,method=M][,at=N][,count=N][,skip=N][,code=N][,rate=N]; may be repeated", func(v string) error {
@@ -54,6 +56,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		return errors.New("--dir is required")
 	}
 	opts := hubtest.Options{FS: os.DirFS(*dir), Addr: *addr, PlainRedirect: *plainRedirect}
+	if *xet {
+		opts.Xet = &xettest.Options{}
+	}
 	if *token != "" {
 		opts.Tokens = []string{*token}
 	}
