@@ -13,6 +13,7 @@ import (
 
 	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/hub/hubtest"
+	"github.com/hfcompress/compress/hub/xet/xettest"
 )
 
 // python is the interpreter of the interoperation tests, see package interop.
@@ -171,16 +172,45 @@ func TestInteropLocks(t *testing.T) {
 	release()
 }
 
-// Several processes of both languages fill one cache: one download.
-func TestInteropMixedProcesses(t *testing.T) {
+// Python's client downloads from hubtest, over HTTP and over Xet with hf_xet.
+func TestInteropPythonDownloads(t *testing.T) {
 	py := python(t)
+	for name, x := range map[string]*xettest.Options{"http": nil, "xet": {}} {
+		t.Run(name, func(t *testing.T) {
+			s := newHub(t, hubtest.Options{PlainRedirect: true, Xet: x, Tokens: []string{token},
+				Repos: []hubtest.Repo{{ID: "org/demo", Private: true, Revisions: map[string]hubtest.Files{"main": demoFiles()}}}})
+			out, err := script(t, py, []string{"HF_ENDPOINT=" + s.URL(), "HF_TOKEN=" + token}, "make_cache.py", filepath.Join(t.TempDir(), "hub"), "org/demo", "main").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for f, data := range demoFiles() {
+				wantFile(t, filepath.Join(strings.TrimSpace(string(out)), filepath.FromSlash(f)), data)
+			}
+			if over := s.Count(onCDN) > 0; over != (x == nil) {
+				t.Errorf("plain HTTP was used: %v", over)
+			}
+		})
+	}
+}
+
+// Sixteen processes of both languages fill one cache: one download.
+func TestInteropMixedProcesses(t *testing.T) {
+	for name, x := range map[string]*xettest.Options{"http": nil, "xet": {MaxXorb: 2 << 20}} {
+		t.Run(name, func(t *testing.T) { mixedProcesses(t, python(t), x) })
+	}
+}
+
+func mixedProcesses(t *testing.T, py string, x *xettest.Options) {
 	data := bigData()
-	s := newHub(t, hubtest.Options{Repos: []hubtest.Repo{{ID: "org/big", Revisions: map[string]hubtest.Files{"main": {"model.safetensors": data}}}}})
+	s := newHub(t, hubtest.Options{Xet: x, Repos: []hubtest.Repo{{ID: "org/big", Revisions: map[string]hubtest.Files{"main": {"model.safetensors": data}}}}})
 	// Slow enough that all are there before the first has finished.
-	s.Inject(hubtest.Fault{Kind: hubtest.Slow, Rate: 4 << 20, Count: -1})
+	s.Inject(hubtest.Fault{Kind: hubtest.Slow, Rate: 4 << 20, Count: -1, Origin: "cdn"})
+	if x != nil {
+		s.Xet().Inject(xettest.Fault{Kind: xettest.Slow, Rate: 2 << 20, Count: -1, Call: xettest.Content})
+	}
 	cache := filepath.Join(t.TempDir(), "hub")
 	var cmds []*exec.Cmd
-	for i := range 8 {
+	for i := range 16 {
 		cmd := startHelper(t, helperJob{Endpoint: s.URL(), Cache: cache, Repo: "org/big", File: "model.safetensors", Conns: 2})
 		if i%2 == 0 {
 			cmd = script(t, py, []string{"HF_ENDPOINT=" + s.URL()}, "make_cache.py", cache, "org/big", "main")
@@ -197,8 +227,15 @@ func TestInteropMixedProcesses(t *testing.T) {
 	}
 	wantFile(t, filepath.Join(cache, "models--org--big", "snapshots", s.Commit("", "org/big", "main"), "model.safetensors"), data)
 	wantClean(t, cache)
-	if n := s.BodyBytes(onCDN); n != bigSize {
-		t.Errorf("%d bytes sent for one file of %d", n, bigSize)
+	switch {
+	case x == nil:
+		if n := s.BodyBytes(onCDN); n != bigSize {
+			t.Errorf("%d bytes sent for one file of %d", n, bigSize)
+		}
+	default:
+		if n := xetBytes(s); n < bigSize || n > bigSize+bigSize/10 || s.Count(onCDN) > 0 {
+			t.Errorf("%d bytes sent for one file of %d", n, bigSize)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/hub/hubtest"
+	"github.com/hfcompress/compress/hub/xet/xettest"
 )
 
 var faultRuns = flag.Int("hub.faults", 120, "runs of TestRandomFaults")
@@ -21,7 +22,7 @@ var faultSeed = flag.Uint64("hub.seed", 1, "seed of the first run of TestRandomF
 
 // TestRandomFaults downloads from a server that misbehaves at random: cut,
 // stalled, corrupted, misplaced and refused answers, cancelled calls, killed
-// processes, in any combination. Whatever happens, no wrong content and no
+// processes, in any combination, every other time over Xet. Whatever happens, no wrong content and no
 // part of a file stands under a final name, every failure is a typed error,
 // and a later run against a healthy server completes.
 func TestRandomFaults(t *testing.T) {
@@ -30,7 +31,11 @@ func TestRandomFaults(t *testing.T) {
 		"small.bin":         noise(32, 70_001),
 		"config.json":       noise(33, 2_000),
 	}
-	s := newHub(t, hubtest.Options{Repos: []hubtest.Repo{{ID: "org/demo", Revisions: map[string]hubtest.Files{"main": files}}}})
+	repos := []hubtest.Repo{{ID: "org/demo", Revisions: map[string]hubtest.Files{"main": files}}}
+	servers := []*hubtest.Server{
+		newHub(t, hubtest.Options{Repos: repos}),
+		newHub(t, hubtest.Options{Repos: repos, Xet: &xettest.Options{MaxXorb: 1 << 20, TermChunks: 5}}),
+	}
 	root := t.TempDir()
 	outcomes := map[string]int{}
 	if testing.Short() {
@@ -38,7 +43,7 @@ func TestRandomFaults(t *testing.T) {
 	}
 	for i := range *faultRuns {
 		seed := *faultSeed + uint64(i)
-		outcome := randomRun(t, s, files, filepath.Join(root, fmt.Sprint(i)), rand.New(rand.NewPCG(seed, 99)))
+		outcome := randomRun(t, servers[i%2], files, filepath.Join(root, fmt.Sprint(i)), rand.New(rand.NewPCG(seed, 99)))
 		outcomes[outcome]++
 		if t.Failed() {
 			t.Fatalf("run with seed %d", seed)
@@ -79,11 +84,34 @@ func randomFault(rng *rand.Rand) hubtest.Fault {
 	return f
 }
 
+func randomXetFault(rng *rand.Rand) xettest.Fault {
+	kinds := []xettest.Kind{
+		xettest.Stall, xettest.StallHeaders, xettest.Reset, xettest.Status, xettest.Corrupt, xettest.WrongLength,
+		xettest.WrongRange, xettest.IgnoreRange, xettest.Garbage, xettest.Redirect,
+	}
+	f := xettest.Fault{Kind: kinds[rng.IntN(len(kinds))], Skip: rng.IntN(6), Count: 1 + rng.IntN(4), At: rng.Int64N(1 << 20)}
+	switch f.Kind {
+	case xettest.Status:
+		f.Code = []int{401, 403, 404, 429, 500, 503}[rng.IntN(6)]
+	case xettest.WrongLength, xettest.Garbage:
+		f.Call = xettest.V2
+	case xettest.WrongRange, xettest.IgnoreRange, xettest.Redirect, xettest.Corrupt:
+		f.Call = xettest.Content
+	}
+	return f
+}
+
 func randomRun(t *testing.T, s *hubtest.Server, files hubtest.Files, cache string, rng *rand.Rand) string {
 	defer os.RemoveAll(cache)
 	s.ClearFaults()
 	for range 1 + rng.IntN(3) {
 		s.Inject(randomFault(rng))
+	}
+	if x := s.Xet(); x != nil {
+		x.ClearFaults()
+		for range rng.IntN(3) {
+			x.Inject(randomXetFault(rng))
+		}
 	}
 	conns := 1 + rng.IntN(4)
 	if rng.IntN(20) == 0 {
@@ -130,6 +158,9 @@ func randomRun(t *testing.T, s *hubtest.Server, files hubtest.Files, cache strin
 	wantClean(t, cache)
 	// A rerun against a healthy server completes.
 	s.ClearFaults()
+	if x := s.Xet(); x != nil {
+		x.ClearFaults()
+	}
 	c = newClient(t, s, withCache(cache), func(o *hub.Options) { o.ConnsPerFile = conns })
 	c.ParallelFromForTest(0)
 	if snap, err = c.Snapshot(t.Context(), demo, "main", hub.SnapshotOptions{}); err != nil {

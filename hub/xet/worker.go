@@ -151,7 +151,9 @@ func (t *transfer) attempt(ctx context.Context, j *job) (generation int, err err
 	w.body.Reset(nil)
 	workers.Put(w)
 	var e *Error
-	if errors.As(err, &e) {
+	// Once the fetch has ended, the error is the one that ended it, and others
+	// hold it too.
+	if ctx.Err() == nil && errors.As(err, &e) {
 		e.Xorb = j.xorb
 	}
 	if err == nil && in.left <= drainLimit {

@@ -28,7 +28,7 @@ func TestServe(t *testing.T) {
 	var stderr strings.Builder
 	done := make(chan error, 1)
 	go func() {
-		done <- run([]string{"--dir", dir, "--until-eof", "--plain-redirect", "--fault", "truncate,path=x.bin,at=2"}, inR, outW, &stderr)
+		done <- run([]string{"--dir", dir, "--until-eof", "--plain-redirect", "--xet", "--fault", "truncate,path=x.bin,at=2"}, inR, outW, &stderr)
 	}()
 	url, err := bufio.NewReader(outR).ReadString('\n')
 	if err != nil {
@@ -49,6 +49,10 @@ func TestServe(t *testing.T) {
 	}
 	if b, err := os.ReadFile(p); err != nil || string(b) != "binary" {
 		t.Errorf("%q, %v", b, err)
+	}
+	m, err := c.Metadata(t.Context(), hub.Repo{Type: hub.Dataset, ID: "org/set"}, "refs/pr/1", "x.bin")
+	if err != nil || len(m.XetHash) != 64 || m.XetAuth == "" {
+		t.Errorf("%+v, %v", m, err)
 	}
 	resp, err := http.Get(url + "/api/models/org/name")
 	if err != nil || resp.StatusCode != 200 {
