@@ -156,10 +156,10 @@ func probe(b []byte, w int) (zeros int, repeats bool) {
 	}
 	zeros = zeros * n / seen
 
-	// A quarter of the words will do: where much repeats, some of it shows.
+	// An eighth of the words will do: where much repeats, some of it shows.
 	var table [1024]uint32
 	tried, hits := 0, 0
-	for page := 0; page < len(b); page += 4096 {
+	for page := 0; page < len(b); page += 8192 {
 		for p := page; p+8 <= min(page+1024, len(b)); p += 8 {
 			q := binary.LittleEndian.Uint64(b[p:])
 			if q&0xf != 5 {

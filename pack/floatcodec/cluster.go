@@ -57,32 +57,29 @@ type blockStats struct {
 	n    int
 }
 
-func newBlockStats(sym []byte) blockStats {
+// newBlockStats appends the block's histogram to arena, which saves allocations.
+func newBlockStats(sym []byte, arena *[]symbolCount) blockStats {
 	var counts [256]uint16
-	sum := 0
+	sum, first, last := 0, byte(255), byte(0)
 	for _, s := range sym {
 		counts[s]++
 		sum += int(s)
+		first, last = min(first, s), max(last, s)
 	}
-	present := 0
-	for _, c := range counts {
-		if c > 0 {
-			present++
+	start := len(*arena)
+	for s := int(first); s <= int(last); s++ {
+		if c := counts[s]; c > 0 {
+			*arena = append(*arena, symbolCount{uint8(s), c})
 		}
 	}
-	b := blockStats{n: len(sym), mean: sum * 1024 / len(sym), hist: make([]symbolCount, 0, present)}
-	for s, c := range counts {
-		if c > 0 {
-			b.hist = append(b.hist, symbolCount{uint8(s), c})
-		}
-	}
-	return b
+	// What the arena held before it moved stays as it is.
+	return blockStats{n: len(sym), mean: sum * 1024 / len(sym), hist: (*arena)[start:len(*arena):len(*arena)]}
 }
 
 // cluster divides blocks into groups that share a table and returns each
 // group's counts. Weights differ mostly in scale from block to block, so groups
-// start as ranges of the mean symbol; two rounds then move blocks to the table
-// that codes them best, in whole bits by the second round if huffman is set.
+// start as ranges of the mean symbol; three rounds then move blocks to the
+// table that codes them best, in whole bits from the second on if huffman is set.
 func cluster(blocks []blockStats, tables int, huffman bool) [][256]uint32 {
 	order := make([]int, len(blocks))
 	for i := range order {
@@ -98,10 +95,10 @@ func cluster(blocks []blockStats, tables int, huffman bool) [][256]uint32 {
 	if tables == 1 {
 		return counts
 	}
-	for round := range 2 {
+	for round := range 3 {
 		by := make([][256]uint16, tables)
 		for i := range counts {
-			if huffman && round == 1 && counts[i] != [256]uint32{} {
+			if huffman && round >= 1 && counts[i] != [256]uint32{} {
 				lens := huffmanLens(&counts[i])
 				by[i] = lens.costs()
 			} else {

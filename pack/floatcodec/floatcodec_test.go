@@ -243,6 +243,24 @@ func TestContexts(t *testing.T) {
 	roundTrip(t, tensor.BF16, tensor.Shape{300, 701}, raw, Options{Level: Max}) // not this shape
 }
 
+// TestRepeatedValues encodes a Fourier basis of one chunk and a bit, whose values
+// repeat at distances that Huffman codes cannot use.
+func TestRepeatedValues(t *testing.T) {
+	const rows, cols = 258, 256
+	raw := make([]byte, 2*rows*cols)
+	for k := range rows {
+		for n := range cols {
+			v := float32(math.Cos(2 * math.Pi * float64(k*n%cols) / cols))
+			binary.LittleEndian.PutUint16(raw[2*(k*cols+n):], uint16(math.Float32bits(v)>>16))
+		}
+	}
+	for _, level := range []Level{Fast, Dense, Max} {
+		if enc := roundTrip(t, tensor.BF16, tensor.Shape{rows, 1, cols}, raw, Options{Level: level}); len(enc) > len(raw)/3 {
+			t.Errorf("%v: %d bytes became %d", level, len(raw), len(enc))
+		}
+	}
+}
+
 // TestSplit compares splitting by words with splitting one element at a time.
 func TestSplit(t *testing.T) {
 	for _, l := range knownLayouts {

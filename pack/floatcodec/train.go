@@ -68,7 +68,7 @@ func NewTrainer(d tensor.DType, shape tensor.Shape, size int64, opts Options) (*
 // How much of a tensor each level looks at before it fixes the tables.
 var (
 	sampleChunks = [...]int{Fast: 16, Dense: 64, Max: 256}
-	sampleBlocks = [...]int{Fast: 256, Dense: 2048, Max: 8192}
+	sampleBlocks = [...]int{Fast: 384, Dense: 2048, Max: 8192}
 )
 
 // Sample returns the indices of the chunks to feed, in ascending order: all of
@@ -104,7 +104,7 @@ func (t *Trainer) add(chunk int, raw []byte) error {
 	t.added++
 	w := t.model.layout.width
 	n := len(raw) / w
-	if t.added-1 == len(t.sample)/2 {
+	if t.added-1 == (len(t.sample)-1)/2 { // never the last of several, which may be short
 		at := (n - min(n, trialElements)) / 2
 		t.trial = raw[at*w : min(n, at+trialElements)*w]
 	}
@@ -133,6 +133,10 @@ func (t *Trainer) Model() (*Model, error) {
 		return nil, fmt.Errorf("floatcodec: trained on %d of %d sampled chunks", t.added, len(t.sample))
 	}
 	m := *t.model
+	if m.size <= tinySize && t.opts.Level == Fast {
+		m.low = make([]*coder, m.layout.lowStreams())
+		return m.seal(), nil
+	}
 	m.layout, m.base = t.chooseLayout()
 	split := newSplitter(m.layout, m.base)
 	n := 0
@@ -166,6 +170,10 @@ func (t *Trainer) Model() (*Model, error) {
 	return &m, nil
 }
 
+// tinySize is how large a tensor may be whose tables cost about what they save:
+// the fast level does not try.
+const tinySize = 256
+
 // trialElements is the length of the stretch on which a general-purpose
 // compressor is tried.
 const trialElements = 4096
@@ -196,9 +204,8 @@ func (t *Trainer) chooseLayout() (layout, int) {
 	split := newSplitter(l, 0)
 	total := 0
 	for _, b := range t.blocks {
-		for i := 0; i < b.n; i += 16 {
-			y, _ := split.element(b.raw[i*l.width:])
-			hist[y]++
+		for i := 0; i < b.n; i += 32 {
+			hist[loadElement(b.raw[i*l.width:], l.width)>>split.symShift&(1<<l.sym-1)]++
 			total++
 		}
 	}
@@ -259,9 +266,10 @@ func (t *Trainer) trainSymbols(m *Model, sym []byte, total int64) *coder {
 		return nil
 	}
 	stats := make([]blockStats, 0, len(t.blocks))
+	arena := make([]symbolCount, 0, 32*len(t.blocks))
 	at := 0
 	for _, b := range t.blocks {
-		stats = append(stats, newBlockStats(sym[at:at+b.n]))
+		stats = append(stats, newBlockStats(sym[at:at+b.n], &arena))
 		at += b.n
 	}
 	var all [256]uint32
@@ -333,7 +341,7 @@ func tableChoices(level Level, total int64) []int {
 		return []int{1}
 	case total < 24<<10:
 		return []int{2, 1}
-	case total < 768<<10:
+	case total < 128<<10:
 		return []int{4, 1}
 	}
 	return []int{8, 1}

@@ -9,7 +9,7 @@ import (
 
 // Encoders and decoders of Zstandard hold large buffers, so they are kept.
 var (
-	zstdFast = sync.Pool{New: func() any { return newZstdEncoder(zstd.SpeedFastest) }}
+	zstdFast = sync.Pool{New: func() any { return newZstdEncoder(zstd.SpeedDefault) }}
 	zstdBest = sync.Pool{New: func() any { return newZstdEncoder(zstd.SpeedBetterCompression) }}
 	zstdDec  = sync.Pool{New: func() any {
 		d, err := zstd.NewReader(nil,
