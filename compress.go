@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -65,9 +64,12 @@ func HuggingFace(ctx context.Context, repo string, o Options) (*Result, error) {
 	return r.run(ctx, src)
 }
 
-// Local is [HuggingFace] for a directory that holds config.json and safetensors
-// files. Options.Revision and Options.Hub are not used.
-func Local(ctx context.Context, dir string, o Options) (*Result, error) {
+// Local is [HuggingFace] for a directory or an archive (see package pack/archive)
+// that holds config.json and safetensors files at its top. An archive is read
+// where it lies and gives the package that its unpacked files would give; one that
+// needs a base has to be unpacked first. Options.Revision and Options.Hub are not
+// used.
+func Local(ctx context.Context, path string, o Options) (*Result, error) {
 	o, err := o.check()
 	if err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ func Local(ctx context.Context, dir string, o Options) (*Result, error) {
 	if err := checkOut(o); err != nil {
 		return nil, err
 	}
-	src, err := localSnapshot(dir, o.File)
+	src, err := localSnapshot(path, o.File)
 	if err != nil {
 		return nil, err
 	}
@@ -214,13 +216,13 @@ func (r *road) load(ctx context.Context) error {
 	for _, name := range r.src.skipped {
 		r.observe.send(Event{Stage: StageLoad, Item: name, Message: name + " is a link to a file elsewhere and is left out of the package"})
 	}
-	configPath := filepath.Join(r.src.dir, filepath.FromSlash(r.src.configFile()))
-	text, err := readConfig(configPath)
+	r.result.close = append(r.result.close, r.src.Close)
+	text, err := r.src.readConfig()
 	if err != nil {
 		return err
 	}
 	if r.config, err = architectures.ParseConfig(text); err != nil {
-		return fmt.Errorf("%s: %w", configPath, err)
+		return fmt.Errorf("%s: %w", r.src.configShown(), err)
 	}
 	family, err := chooseFamily(r.o.Architecture, r.config)
 	if err != nil {
@@ -228,9 +230,9 @@ func (r *road) load(ctx context.Context) error {
 	}
 	r.arch = family.Name()
 	if r.plan, err = family.New(r.config); err != nil {
-		return fmt.Errorf("%s: %w", configPath, err)
+		return fmt.Errorf("%s: %w", r.src.configShown(), err)
 	}
-	checkpoint, err := loader.Open(filepath.Join(r.src.dir, filepath.FromSlash(r.src.file)), loader.Options{})
+	checkpoint, err := r.src.files.weights(r.src.file)
 	if err != nil {
 		return err
 	}

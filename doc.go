@@ -6,8 +6,8 @@
 // a trusted Go architecture, replace blocks that only ever see finitely many
 // inputs by lookup tables, compare the complete outputs of source and candidate
 // on many examples, roll back whatever fails, and write a package that gives the
-// same bits when it is loaded again. [Local] starts from a directory, and [Load]
-// opens a package.
+// same bits when it is loaded again. [Local] starts from a directory or an
+// archive, and [Load] opens a package.
 //
 // Architectures register themselves; this package imports those that the module
 // has. No code from a model repository ever runs.

@@ -89,13 +89,13 @@ func InspectHub(ctx context.Context, repo string, o Options) (*Inspection, error
 		return nil, err
 	}
 	defer c.Close()
-	src := &snapshot{dir: first.Dir, file: weights, repo: ref.ID, revision: o.Revision, commit: string(first.Commit)}
+	src := &snapshot{path: first.Dir, file: weights, repo: ref.ID, revision: o.Revision, commit: string(first.Commit)}
 	config, err := fs.ReadFile(fsys, src.configFile())
 	return inspect(src, o, c, config, err)
 }
 
-// InspectLocal inspects a directory with config.json and safetensors files, or
-// one safetensors file. Options.File and Architecture are used.
+// InspectLocal inspects a directory or an archive with config.json and safetensors
+// files, or one safetensors file. Options.File and Architecture are used.
 func InspectLocal(path string, o Options) (*Inspection, error) {
 	o, err := o.check()
 	if err != nil {
@@ -109,19 +109,20 @@ func InspectLocal(path string, o Options) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := loader.Open(filepath.Join(src.dir, filepath.FromSlash(src.file)), loader.Options{})
+	defer src.Close()
+	c, err := src.files.weights(src.file)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	config, err := readConfig(filepath.Join(src.dir, filepath.FromSlash(src.configFile())))
+	config, err := src.readConfig()
 	return inspect(src, o, c, config, err)
 }
 
 // inspect describes a checkpoint. configErr says why there is no configuration.
 func inspect(src *snapshot, o Options, c *loader.Checkpoint, config []byte, configErr error) (*Inspection, error) {
 	i := &Inspection{
-		Repo: src.repo, Revision: src.revision, Commit: src.commit, Path: src.dir,
+		Repo: src.repo, Revision: src.revision, Commit: src.commit, Path: src.path,
 		DTypes: map[string]DTypeCount{}, Plans: []finitepass.Plan{},
 	}
 	for _, f := range c.Files() {

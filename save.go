@@ -176,7 +176,7 @@ func (r *road) storeCompanions(w *pack.Writer) error {
 		if base == pack.ConfigName {
 			continue
 		}
-		f, err := os.Open(filepath.Join(r.src.dir, filepath.FromSlash(name)))
+		f, err := r.src.files.Open(name)
 		if err != nil {
 			return err
 		}
@@ -275,15 +275,12 @@ func (r *road) report(compiled *finitepass.Result) (*Report, error) {
 // once more, so that the report speaks of the bytes that were used.
 func (r *road) describeSource(checkpoint *loader.Checkpoint) (pack.Source, error) {
 	s := pack.Source{Repo: r.src.repo, Revision: r.src.revision, Commit: r.src.commit}
-	paths := map[string]string{r.src.configFile(): filepath.Join(r.src.dir, filepath.FromSlash(r.src.configFile()))}
 	names := []string{r.src.configFile()}
 	for _, f := range checkpoint.Files() {
-		name := path.Join(path.Dir(r.src.file), f.Name)
-		paths[name] = f.Path
-		names = append(names, name)
+		names = append(names, path.Join(path.Dir(r.src.file), f.Name))
 	}
 	for _, name := range names {
-		entry, err := pack.DigestFile(name, paths[name])
+		entry, err := r.src.digest(name)
 		if err != nil {
 			return s, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -24,8 +25,10 @@ const companionLimit = 64 << 20
 
 // snapshot is a source on disk.
 type snapshot struct {
-	dir string
-	// file is the weight file or index within dir.
+	// path is a directory or an archive, and files what is in it.
+	path  string
+	files files
+	// file is the weight file or index among them.
 	file string
 	// companions are the small files to keep beside the weights.
 	companions []string
@@ -79,7 +82,7 @@ func fetch(ctx context.Context, client *hub.Client, repo hub.Repo, revision, fil
 		return nil, err
 	}
 	return &snapshot{
-		dir: snap.Dir, file: weights, companions: small,
+		path: snap.Dir, files: folder(snap.Dir), file: weights, companions: small,
 		repo: repo.ID, revision: revision, commit: pinned, unverified: snap.Unverified,
 	}, nil
 }
@@ -97,7 +100,7 @@ func list(ctx context.Context, client *hub.Client, repo hub.Repo, revision strin
 	if errors.Is(err, hub.ErrOffline) {
 		// Caches that other clients made may lack a listing. What lies in the
 		// snapshot has to do; files that a strict load needs are missed there.
-		files, err = filesIn(first.Dir)
+		files, err = filesIn(folder(first.Dir))
 	}
 	return first, files, err
 }
@@ -161,16 +164,16 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// filesIn lists the regular files of a directory, symbolic links to them
+// filesIn lists the regular files at the top of a source, symbolic links to them
 // included.
-func filesIn(dir string) ([]hub.File, error) {
-	entries, err := os.ReadDir(dir)
+func filesIn(fsys fs.StatFS) ([]hub.File, error) {
+	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
 		return nil, err
 	}
 	var files []hub.File
 	for _, e := range entries {
-		info, err := os.Stat(filepath.Join(dir, e.Name()))
+		info, err := fsys.Stat(e.Name())
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
@@ -179,22 +182,33 @@ func filesIn(dir string) ([]hub.File, error) {
 	return files, nil
 }
 
-// localSnapshot describes a directory as a source.
-func localSnapshot(dir, file string) (*snapshot, error) {
-	files, err := filesIn(dir)
+// localSnapshot describes a directory or an archive as a source, which has to be
+// closed.
+func localSnapshot(path, file string) (_ *snapshot, err error) {
+	opened, err := openFiles(path)
 	if err != nil {
 		return nil, err
 	}
-	weights, err := chooseWeights(files, file)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, opened.Close())
+		}
+	}()
+	listed, err := filesIn(opened)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return nil, err
 	}
-	src := &snapshot{dir: dir, file: weights}
-	for _, f := range files {
+	weights, err := chooseWeights(listed, file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	src := &snapshot{path: path, files: opened, file: weights}
+	_, linked := opened.(folder) // archives have no links
+	for _, f := range listed {
 		if f.Size > companionLimit || f.Path == weights || !isCompanion(f.Path) {
 			continue
 		}
-		if !staysInside(dir, f.Path) {
+		if linked && !staysInside(path, f.Path) {
 			src.skipped = append(src.skipped, f.Path)
 			continue
 		}
@@ -223,23 +237,31 @@ func staysInside(dir, name string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
+// Close closes the files.
+func (s *snapshot) Close() error { return s.files.Close() }
+
 // configFile is the path of the configuration that belongs to the weights.
 func (s *snapshot) configFile() string { return path.Join(path.Dir(s.file), "config.json") }
 
-// readConfig reads a small JSON file, with the error that a user expects when
-// it is not there.
-func readConfig(name string) ([]byte, error) {
-	f, err := os.Open(name)
+// configShown is configFile as errors name it.
+func (s *snapshot) configShown() string {
+	return filepath.Join(s.path, filepath.FromSlash(s.configFile()))
+}
+
+// readConfig reads the configuration, with the error that a user expects when it
+// is not there.
+func (s *snapshot) readConfig() ([]byte, error) {
+	f, err := s.files.Open(s.configFile())
 	if err != nil {
 		return nil, fmt.Errorf("the model's configuration: %w", err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, companionLimit+1))
 	if err != nil {
-		return nil, fmt.Errorf("the model's configuration: %w", err)
+		return nil, fmt.Errorf("the model's configuration: %s: %w", s.configShown(), err)
 	}
 	if len(data) > companionLimit {
-		return nil, fmt.Errorf("%s is larger than %d bytes", name, companionLimit)
+		return nil, fmt.Errorf("%s is larger than %d bytes", s.configShown(), companionLimit)
 	}
 	return data, nil
 }

@@ -10,8 +10,8 @@ import (
 // VerifyOptions adjust [Verify].
 type VerifyOptions struct {
 	LoadOptions
-	// AgainstRepo and AgainstRevision, or AgainstDir, name a source to compare
-	// with; empty compares with the recorded outputs alone.
+	// AgainstRepo and AgainstRevision, or AgainstDir, which may be an archive, name
+	// a source to compare with; empty compares with the recorded outputs alone.
 	AgainstRepo, AgainstRevision string
 	AgainstDir                   string
 	// Source configures how the source is fetched and loaded: Hub, File,
