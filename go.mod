@@ -13,6 +13,7 @@ require (
 	github.com/spf13/pflag v1.0.9
 	github.com/ulikunitz/xz v0.5.17
 	github.com/vbauerster/mpb/v8 v8.16.2
+	github.com/x448/float16 v0.8.4
 	github.com/zeebo/blake3 v0.2.4
 	golang.org/x/net v0.43.0
 	golang.org/x/sync v0.25.0

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/x448/float16"
+
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -35,33 +37,15 @@ func readFloats(dst []float64, t *tensor.Tensor, from int) {
 		}
 	case tensor.F16:
 		for i := range dst {
-			dst[i] = halfValue(binary.LittleEndian.Uint16(b[2*i:]))
+			// The library quiets signalling NaNs on the way, which values may; bits are
+			// compared on the stored bytes.
+			dst[i] = float64(float16.Frombits(binary.LittleEndian.Uint16(b[2*i:])).Float32())
 		}
 	case tensor.F64:
 		for i := range dst {
 			dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
 		}
 	}
-}
-
-// halfValue converts an IEEE 754 binary16 bit pattern.
-func halfValue(h uint16) float64 {
-	fraction, exponent := float64(h&0x3ff), int(h>>10&0x1f)
-	var v float64
-	switch {
-	case exponent == 31 && fraction != 0:
-		return math.NaN()
-	case exponent == 31:
-		v = math.Inf(1)
-	case exponent == 0:
-		v = math.Ldexp(fraction, -24)
-	default:
-		v = math.Ldexp(1024+fraction, exponent-25)
-	}
-	if h&0x8000 != 0 {
-		v = math.Copysign(v, -1)
-	}
-	return v
 }
 
 // wordText writes element i for people: its value and its bits.
