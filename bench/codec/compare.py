@@ -1,6 +1,7 @@
-"""Compares the float codec with ZipNN and Zstandard: compare.py CODEC ROUNDS FILE...
+"""Compares the float codec with ZipNN and Zstandard: compare.py CODEC NOASM ROUNDS FILE...
 
-CODEC is the built program of this directory. Every round measures each codec once
+CODEC is the built program of this directory, NOASM the same built with the tag
+noasm. Every round measures each codec once
 on a file, in turn, so that all meet the same disturbances; the table shows
 medians. The slow ones (SLOW) take part in the first round only.
 Speeds are MB of raw bytes per second of CPU time. ZipNN and
@@ -63,7 +64,7 @@ def run_ours(codec, level, file):
 
 
 def main():
-    codec, rounds, files = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    codec, noasm, rounds, files = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
     print("| file | codec | bits per weight | encode MB/s | decode MB/s | size / ZipNN | encode / ZipNN | decode / ZipNN |")
     print("|---|---|---|---|---|---|---|---|")
     for file in files:
@@ -72,7 +73,10 @@ def main():
             "ZipNN": lambda: run_zipnn(dtype, raw),
             "zstd -1 shuffled": lambda: run_zstd(1, dtype, raw),
             "zstd -9 shuffled": lambda: run_zstd(9, dtype, raw),
-            **{level: (lambda l=level: run_ours(codec, l, file)) for level in ("fast", "dense", "max")},
+            "fast": lambda: run_ours(codec, "fast", file),
+            "fast, noasm": lambda: run_ours(noasm, "fast", file),
+            "dense": lambda: run_ours(codec, "dense", file),
+            "max": lambda: run_ours(codec, "max", file),
         }
         seen = {name: [] for name in runs}
         for i in range(rounds):

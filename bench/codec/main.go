@@ -1,11 +1,15 @@
 // Command codec measures pack/floatcodec on safetensors files:
 //
-//	codec [-level fast] [-rounds 3] FILE...
+//	codec [-level fast] [-rounds 3] [-workers 2] [-access 10000] FILE...
 //
 // It prints one JSON line per file: raw and encoded bytes (models and chunk tables
 // included, the safetensors header not), and encoding and decoding speed of one
 // thread, in MB of raw bytes per second of CPU time, best round. Everything is
 // decoded and compared.
+//
+// With -workers N it prints the speeds of one and of N goroutines instead, in MB
+// per second of real time; with -access N, the median and the 99th percentile of
+// the real time that decoding one of N randomly chosen chunks takes.
 package main
 
 import (
@@ -43,11 +47,22 @@ type result struct {
 func main() {
 	level := flag.String("level", "fast", "fast, dense or max")
 	rounds := flag.Int("rounds", 3, "rounds, of which the fastest counts")
+	workers := flag.Int("workers", 0, "goroutines to compare with one")
+	accesses := flag.Int("access", 0, "random chunks to decode")
 	flag.Parse()
-	runtime.LockOSThread()
 	debug.SetGCPercent(400)
 	for _, file := range flag.Args() {
-		r, err := measure(file, *level, *rounds)
+		var r any
+		var err error
+		switch {
+		case *workers > 0:
+			r, err = scaling(file, *level, *rounds, *workers)
+		case *accesses > 0:
+			r, err = access(file, *level, *accesses)
+		default:
+			runtime.LockOSThread()
+			r, err = measure(file, *level, *rounds)
+		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "codec:", err)
 			os.Exit(1)

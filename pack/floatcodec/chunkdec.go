@@ -302,6 +302,32 @@ func (m *Model) readLow(buf, b []byte, bits int, c *coder, s *scratch) (lowSourc
 	return lowSource{bytes: buf}, rest, err
 }
 
+// mergeRun merges full blocks with a kernel, if there is one.
+func (m *Model) mergeRun(dst []byte, src []lowSource, sym []byte, blocks []uint16) bool {
+	if len(src) == 0 || src[0].packed == nil {
+		return false
+	}
+	n := len(blocks)
+	end := int(blocks[n-1])*blockLen + blockLen // blocks come in order
+	packed, field := src[0].packed, m.layout.field()
+	_, _, _ = dst[end*m.layout.width-1], packed[end/8*field-1], sym[n*blockLen-1]
+	for _, low := range src[1:] {
+		_ = low.bytes[end-1]
+	}
+	switch m.layout {
+	case bf16Layout:
+		mergeRunBF16(&dst[0], &packed[0], &sym[0], &blocks[0], n, m.split.swar.base)
+	case f16Layout:
+		mergeRunF16(&dst[0], &packed[0], &src[1].bytes[0], &sym[0], &blocks[0], n)
+	case f32Layout:
+		// The words are those of BF16, so their lanes hold 16 bits.
+		mergeRunF32(&dst[0], &packed[0], &src[1].bytes[0], &src[2].bytes[0], &sym[0], &blocks[0], n, lanes16*uint64(m.base))
+	default:
+		return false
+	}
+	return true
+}
+
 // mergeStreams decodes the symbols block by block, so that what it works on
 // stays in the first-level cache.
 func (m *Model) mergeStreams(dst []byte, n int, method byte, stream []byte, src []lowSource, s *scratch) error {
@@ -332,10 +358,7 @@ func (m *Model) mergeStreams(dst []byte, n int, method byte, stream []byte, src 
 		m.split.merge(dst[at*w:(at+len(sym))*w], len(sym), sym, low[:len(src)])
 	}
 	emitRun := func(blocks []uint16, sym []byte) {
-		if full := len(sym) / blockLen; fused && haveWideKernels && full > 0 {
-			last := int(blocks[full-1])*blockLen + blockLen
-			_, _ = dst[2*last-1], src[0].packed[last/8*7-1]
-			mergeRunBF16(&dst[0], &src[0].packed[0], &sym[0], &blocks[0], full, m.split.swar.base)
+		if full := len(sym) / blockLen; haveWideKernels && full > 0 && m.mergeRun(dst, src, sym, blocks[:full]) {
 			blocks, sym = blocks[full:], sym[full*blockLen:]
 		}
 		for _, b := range blocks {

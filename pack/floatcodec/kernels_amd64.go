@@ -28,6 +28,16 @@ func decodeRun(s *runState)
 //go:noescape
 func mergeRunBF16(dst, packed, sym *byte, blocks *uint16, n int, base uint64)
 
+// mergeRunF32 is mergeRunBF16 for F32, with two planes of bytes.
+//
+//go:noescape
+func mergeRunF32(dst, packed, high, low, sym *byte, blocks *uint16, n int, base uint64)
+
+// mergeRunF16 is mergeRunBF16 for F16, with one plane of bytes.
+//
+//go:noescape
+func mergeRunF16(dst, packed, plane, sym *byte, blocks *uint16, n int)
+
 // mergeFieldsBF16 merges 64*blocks elements: symbols, one per byte, and
 // packed fields of seven bits. base repeats in four lanes of 16 bits.
 //

@@ -253,8 +253,9 @@ GLOBL zipped<>(SB), RODATA|NOPTR, $128
 	MOVL $(c*0x10001), AX \
 	VPBROADCASTD AX, z
 
-// Merges 64 elements: symbols at symat(SI), fields at fieldat(R8), to dstat(R9).
-#define MERGE64(symat, fieldat, dstat) \
+// Merges the symbols and fields of 64 elements to words: those of the even bytes
+// to Z0, those of the odd ones to Z3.
+#define TOPS64(symat, fieldat) \
 	VMOVDQU64 symat(SI), Z0             \
 	VMOVDQU8.Z fieldat(R8), K2, Z1      \
 	VPMOVB2M Z1, K1                     \
@@ -277,13 +278,178 @@ GLOBL zipped<>(SB), RODATA|NOPTR, $128
 	VPSLLW $9, Z1, Z5                   \
 	VPSLLW $9, Z4, Z6                   \
 	VPTERNLOGQ $0xf8, Z21, Z5, Z0       \
-	VPTERNLOGQ $0xf8, Z21, Z6, Z3       \
+	VPTERNLOGQ $0xf8, Z21, Z6, Z3
+
+// Stores the words of 64 elements in their order: Z0 has the first four of each
+// eight, Z3 the others.
+#define ZIP64(dstat) \
 	VMOVDQA64 Z22, Z4                   \
 	VMOVDQA64 Z23, Z5                   \
 	VPERMI2Q Z3, Z0, Z4                 \
 	VPERMI2Q Z3, Z0, Z5                 \
 	VMOVDQU64 Z4, dstat(R9)             \
 	VMOVDQU64 Z5, (dstat+64)(R9)
+
+#define MERGE64(symat, fieldat, dstat) \
+	TOPS64(symat, fieldat) \
+	ZIP64(dstat)
+
+// What the two kernels with nine symbol bits need.
+#define TOPSCONSTANTS(base) \
+	WIDEWORDS(0x00ff, Z16)              \
+	VPBROADCASTQ base, Z17              \
+	WIDEWORDS(0x01ff, Z18)              \
+	WIDEWORDS(0x003f, Z19)              \
+	WIDEWORDS(0x8000, Z21)              \
+	VMOVQ columns<>(SB), X20            \
+	MOVQ $0x00ffffffffffffff, AX        \
+	KMOVQ AX, K2                        \
+	MOVL $0x80, AX                      \
+	KMOVQ AX, K3
+
+// Merges 64 elements of four bytes: high plane at at(R11), low plane at at(R12).
+// In each eight, bytes 0 4 1 5 2 6 3 7 are those of the elements in order.
+#define MERGE64F32(at, fieldat, dstat) \
+	TOPS64(at, fieldat)                 \
+	VMOVDQU64 at(R11), Z1               \
+	VMOVDQU64 at(R12), Z2               \
+	VPSLLW $8, Z1, Z4                   \
+	VPTERNLOGQ $0xf8, Z16, Z2, Z4       \
+	VPSRLW $8, Z2, Z5                   \
+	VPTERNLOGQ $0xf8, Z24, Z1, Z5       \
+	VPUNPCKLWD Z0, Z4, Z6               \
+	VPUNPCKHWD Z0, Z4, Z7               \
+	VPUNPCKLWD Z3, Z5, Z8               \
+	VPUNPCKHWD Z3, Z5, Z9               \
+	VSHUFPS $0x88, Z8, Z6, Z0           \
+	VSHUFPS $0xdd, Z8, Z6, Z1           \
+	VSHUFPS $0x88, Z9, Z7, Z2           \
+	VSHUFPS $0xdd, Z9, Z7, Z3           \
+	VSHUFI64X2 $0x44, Z1, Z0, Z4        \
+	VSHUFI64X2 $0x44, Z3, Z2, Z5        \
+	VSHUFI64X2 $0xee, Z1, Z0, Z6        \
+	VSHUFI64X2 $0xee, Z3, Z2, Z7        \
+	VSHUFI64X2 $0x88, Z5, Z4, Z0        \
+	VSHUFI64X2 $0xdd, Z5, Z4, Z1        \
+	VSHUFI64X2 $0x88, Z7, Z6, Z2        \
+	VSHUFI64X2 $0xdd, Z7, Z6, Z3        \
+	VMOVDQU64 Z0, dstat(R9)             \
+	VMOVDQU64 Z1, (dstat+64)(R9)        \
+	VMOVDQU64 Z2, (dstat+128)(R9)       \
+	VMOVDQU64 Z3, (dstat+192)(R9)
+
+// func mergeRunF32(dst, packed, high, low, sym *byte, blocks *uint16, n int, base uint64)
+TEXT ·mergeRunF32(SB), NOSPLIT, $0-64
+	MOVQ sym+32(FP), SI
+	MOVQ blocks+40(FP), DX
+	MOVQ n+48(FP), CX
+	TOPSCONSTANTS(base+56(FP))
+	WIDEWORDS(0xff00, Z24)
+	TESTQ CX, CX
+	JZ    f32merged
+
+f32loop:
+	MOVWLZX (DX), R10
+	MOVQ R10, R8
+	SHLQ $8, R8
+	MOVQ high+16(FP), R11
+	ADDQ R8, R11
+	MOVQ low+24(FP), R12
+	ADDQ R8, R12
+	MOVQ R8, R9
+	SHLQ $2, R9
+	ADDQ dst+0(FP), R9
+	SHLQ $5, R10
+	SUBQ R10, R8
+	ADDQ packed+8(FP), R8
+	MERGE64F32(0, 0, 0)
+	MERGE64F32(64, 56, 256)
+	MERGE64F32(128, 112, 512)
+	MERGE64F32(192, 168, 768)
+	ADDQ $256, SI
+	ADDQ $2, DX
+	DECQ CX
+	JNZ  f32loop
+
+f32merged:
+	VZEROUPPER
+	RET
+
+DATA pairs<>+0(SB)/8, $0
+DATA pairs<>+8(SB)/8, $2
+DATA pairs<>+16(SB)/8, $4
+DATA pairs<>+24(SB)/8, $6
+DATA pairs<>+32(SB)/8, $0
+DATA pairs<>+40(SB)/8, $2
+DATA pairs<>+48(SB)/8, $4
+DATA pairs<>+56(SB)/8, $6
+GLOBL pairs<>(SB), RODATA|NOPTR, $64
+
+// Merges 64 elements of F16: fields of two bits at fieldat(R8), plane at at(R11).
+#define MERGE64F16(at, fieldat, dstat) \
+	VMOVDQU64 at(SI), Z1                \
+	VMOVDQU64 at(R11), Z2               \
+	VPBROADCASTQ fieldat(R8), Z6        \
+	VPBROADCASTQ (fieldat+8)(R8), K4, Z6 \
+	VPSRLVQ Z20, Z6, Z6                 \
+	VPANDQ Z16, Z2, Z0                  \
+	VPSRLW $8, Z2, Z3                   \
+	VPSLLW $9, Z1, Z4                   \
+	VPTERNLOGQ $0xf8, Z17, Z4, Z0       \
+	VPSLLW $1, Z1, Z4                   \
+	VPTERNLOGQ $0xf8, Z17, Z4, Z3       \
+	VPSLLW $8, Z6, Z4                   \
+	VPTERNLOGQ $0xf8, Z18, Z4, Z0       \
+	VPTERNLOGQ $0xf8, Z18, Z6, Z3       \
+	VPSLLW $14, Z6, Z4                  \
+	VPTERNLOGQ $0xf8, Z21, Z4, Z0       \
+	VPSLLW $6, Z6, Z4                   \
+	VPTERNLOGQ $0xf8, Z21, Z4, Z3       \
+	ZIP64(dstat)
+
+// func mergeRunF16(dst, packed, plane, sym *byte, blocks *uint16, n int)
+TEXT ·mergeRunF16(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ packed+8(FP), BX
+	MOVQ plane+16(FP), R13
+	MOVQ sym+24(FP), SI
+	MOVQ blocks+32(FP), DX
+	MOVQ n+40(FP), CX
+	WIDEWORDS(0x00ff, Z16)
+	WIDEWORDS(0x7e00, Z17)
+	WIDEWORDS(0x0100, Z18)
+	WIDEWORDS(0x8000, Z21)
+	VMOVDQU64 pairs<>(SB), Z20
+	VMOVDQU64 zipped<>+0(SB), Z22
+	VMOVDQU64 zipped<>+64(SB), Z23
+	MOVL $0xf0, AX
+	KMOVQ AX, K4
+	TESTQ CX, CX
+	JZ    f16merged
+
+f16loop:
+	MOVWLZX (DX), R10
+	MOVQ R10, R8
+	SHLQ $6, R8
+	ADDQ BX, R8
+	MOVQ R10, R11
+	SHLQ $8, R11
+	MOVQ R11, R9
+	ADDQ R13, R11
+	SHLQ $1, R9
+	ADDQ DI, R9
+	MERGE64F16(0, 0, 0)
+	MERGE64F16(64, 16, 128)
+	MERGE64F16(128, 32, 256)
+	MERGE64F16(192, 48, 384)
+	ADDQ $256, SI
+	ADDQ $2, DX
+	DECQ CX
+	JNZ  f16loop
+
+f16merged:
+	VZEROUPPER
+	RET
 
 // AHEAD is how many blocks before its turn a block is fetched.
 #define AHEAD 8
@@ -295,18 +461,9 @@ TEXT ·mergeRunBF16(SB), NOSPLIT, $0-48
 	MOVQ sym+16(FP), SI
 	MOVQ blocks+24(FP), DX
 	MOVQ n+32(FP), CX
-	WIDEWORDS(0x00ff, Z16)
-	VPBROADCASTQ base+40(FP), Z17
-	WIDEWORDS(0x01ff, Z18)
-	WIDEWORDS(0x003f, Z19)
-	WIDEWORDS(0x8000, Z21)
-	VMOVQ columns<>(SB), X20
+	TOPSCONSTANTS(base+40(FP))
 	VMOVDQU64 zipped<>+0(SB), Z22
 	VMOVDQU64 zipped<>+64(SB), Z23
-	MOVQ $0x00ffffffffffffff, AX
-	KMOVQ AX, K2
-	MOVL $0x80, AX
-	KMOVQ AX, K3
 	TESTQ CX, CX
 	JZ    runmerged
 

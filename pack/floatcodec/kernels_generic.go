@@ -9,6 +9,10 @@ func decodeRun(*runState) {}
 
 func mergeRunBF16(dst, packed, sym *byte, blocks *uint16, n int, base uint64) {}
 
+func mergeRunF32(dst, packed, high, low, sym *byte, blocks *uint16, n int, base uint64) {}
+
+func mergeRunF16(dst, packed, plane, sym *byte, blocks *uint16, n int) {}
+
 func mergeFieldsBF16(dst, sym, packed *byte, blocks int, base uint64) {}
 
 func splitFieldsBF16(sym, packed, src *byte, blocks int, negBase uint64) uint64 { return 0 }
