@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -34,6 +35,9 @@ func (a *app) compress(ctx context.Context, f *compressFlags) error {
 				return err
 			}
 			name = filepath.Base(name)
+			if isArchive(f.local) {
+				name = strings.TrimSuffix(name, filepath.Ext(name))
+			}
 		}
 		o.Out = defaultOut(name)
 	}

@@ -19,7 +19,7 @@ func (a *app) inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect REPO|PATH",
 		Short: "Show what a checkpoint or package holds, and what could be saved",
-		Args:  exactly(1, "a repository, a directory, a safetensors file or a package"),
+		Args:  exactly(1, "a repository, a directory, a safetensors file, an archive or a package"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.inspect(cmd.Context(), args[0], f, tensors)
 		},

@@ -78,7 +78,7 @@ nothing was gained or it was rolled back.`,
 		},
 	}
 	root.Flags().StringVar(&f.repo, "repo", "", "model repository, ORG/NAME")
-	root.Flags().StringVar(&f.local, "local", "", "a directory with config.json and safetensors files, instead of --repo")
+	root.Flags().StringVar(&f.local, "local", "", "a directory or archive with config.json and safetensors files, instead of --repo")
 	root.Flags().StringVar(&f.revision, "revision", "main", "branch, tag, refs/pr/N or commit")
 	addCompressFlags(root, f)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })

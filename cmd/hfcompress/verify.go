@@ -35,7 +35,7 @@ Of an archive, it decodes everything and compares all checksums and digests.`,
 			return a.verify(cmd.Context(), args[0], against, f)
 		},
 	}
-	cmd.Flags().StringVar(&against, "against", "", "source to compare with: ORG/NAME@REVISION, or a directory")
+	cmd.Flags().StringVar(&against, "against", "", "source to compare with: ORG/NAME@REVISION, a directory or an archive")
 	cmd.Flags().StringVar(&f.file, "file", "", "safetensors file or index of the source, where there are several")
 	cmd.Flags().StringVar(&f.device, "device", "", "device to run on (default: the one of the validation)")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads of the device (default: all processors)")
