@@ -16,6 +16,8 @@ import (
 
 	"github.com/hfcompress/compress/hub/hubtest"
 	"github.com/hfcompress/compress/internal/demomodel"
+	"github.com/hfcompress/compress/loader"
+	"github.com/hfcompress/compress/tensor"
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +35,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"hub":       startHub,
 			"demofiles": demoFiles,
+			"floats":    floats,
 			"flip":      flip,
+			"cut":       cut,
 			"status":    status,
 			"settle":    settle,
 		},
@@ -85,6 +89,28 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	data[len(data)/2] ^= 4
 	ts.Check(os.WriteFile(name, data, 0o666))
+}
+
+// cut leaves the first half of a file:
+//
+//	cut FILE
+func cut(ts *testscript.TestScript, _ bool, args []string) {
+	name := ts.MkAbs(args[0])
+	info, err := os.Stat(name)
+	ts.Check(err)
+	ts.Check(os.Truncate(name, info.Size()/2))
+}
+
+// floats writes a small safetensors file with the tensor w:
+//
+//	floats FILE
+func floats(ts *testscript.TestScript, _ bool, args []string) {
+	w, err := tensor.New(tensor.F32, 64, 16)
+	ts.Check(err)
+	for i := range w.Float32s() {
+		w.Float32s()[i] = float32(i*i%1009) / 1009
+	}
+	ts.Check(loader.WriteFile(ts.MkAbs(args[0]), []loader.Entry{{Name: "w", Tensor: w}}, loader.WriteOptions{}))
 }
 
 // status runs a command that must end with a status:
