@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hfcompress/compress/tensor"
 )
@@ -58,14 +59,18 @@ func (m *Model) appendBlob(dst, raw []byte, opts Options) []byte {
 			put(i, len(dst)-at)
 		}
 	} else {
-		encoded := make([][]byte, chunks)
-		each(chunks, opts.Workers, func(i int) error {
-			encoded[i] = m.AppendChunk(nil, i, m.chunkOf(raw, i))
-			return nil
-		})
-		for i, e := range encoded {
-			put(i, len(e))
-			dst = append(dst, e...)
+		// Some chunks at a time, so that a few buffers do.
+		encoded := make([][]byte, min(chunks, 16*opts.Workers))
+		for first := 0; first < chunks; first += len(encoded) {
+			n := min(len(encoded), chunks-first)
+			each(n, opts.Workers, func(i int) error {
+				encoded[i] = m.AppendChunk(encoded[i][:0], first+i, m.chunkOf(raw, first+i))
+				return nil
+			})
+			for i, e := range encoded[:n] {
+				put(first+i, len(e))
+				dst = append(dst, e...)
+			}
 		}
 	}
 	sum := crc32.Checksum(dst[start:table+4*chunks], castagnoli)
@@ -110,10 +115,11 @@ func each(n, workers int, f func(i int) error) error {
 		return nil
 	}
 	var wg sync.WaitGroup
+	var next atomic.Int64
 	at := make([]int, workers)
 	for w := range workers {
 		wg.Go(func() {
-			for i := w; i < n; i += workers {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				if errs[w] = f(i); errs[w] != nil {
 					at[w] = i
 					return
