@@ -322,6 +322,8 @@ func (m *Model) mergeRun(dst []byte, src []lowSource, sym []byte, blocks []uint1
 	case f32Layout:
 		// The words are those of BF16, so their lanes hold 16 bits.
 		mergeRunF32(&dst[0], &packed[0], &src[1].bytes[0], &src[2].bytes[0], &sym[0], &blocks[0], n, lanes16*uint64(m.base))
+	case e4m3Layout:
+		mergeRunE4M3(&dst[0], &packed[0], &sym[0], &blocks[0], n)
 	default:
 		return false
 	}

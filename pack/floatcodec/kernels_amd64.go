@@ -38,6 +38,11 @@ func mergeRunF32(dst, packed, high, low, sym *byte, blocks *uint16, n int, base 
 //go:noescape
 func mergeRunF16(dst, packed, plane, sym *byte, blocks *uint16, n int)
 
+// mergeRunE4M3 is mergeRunBF16 for F8_E4M3.
+//
+//go:noescape
+func mergeRunE4M3(dst, packed, sym *byte, blocks *uint16, n int)
+
 // mergeFieldsBF16 merges 64*blocks elements: symbols, one per byte, and
 // packed fields of seven bits. base repeats in four lanes of 16 bits.
 //

@@ -451,6 +451,97 @@ f16merged:
 	VZEROUPPER
 	RET
 
+DATA thirds<>+0(SB)/8, $0
+DATA thirds<>+8(SB)/8, $0
+DATA thirds<>+16(SB)/8, $1
+DATA thirds<>+24(SB)/8, $1
+DATA thirds<>+32(SB)/8, $2
+DATA thirds<>+40(SB)/8, $2
+DATA thirds<>+48(SB)/8, $0
+DATA thirds<>+56(SB)/8, $1
+GLOBL thirds<>(SB), RODATA|NOPTR, $64
+DATA thirdsdown<>+0(SB)/8, $0
+DATA thirdsdown<>+8(SB)/8, $3
+DATA thirdsdown<>+16(SB)/8, $0
+DATA thirdsdown<>+24(SB)/8, $3
+DATA thirdsdown<>+32(SB)/8, $0
+DATA thirdsdown<>+40(SB)/8, $3
+DATA thirdsdown<>+48(SB)/8, $6
+DATA thirdsdown<>+56(SB)/8, $6
+GLOBL thirdsdown<>(SB), RODATA|NOPTR, $64
+DATA lastdown<>+0(SB)/8, $0
+DATA lastdown<>+8(SB)/8, $0
+DATA lastdown<>+16(SB)/8, $0
+DATA lastdown<>+24(SB)/8, $0
+DATA lastdown<>+32(SB)/8, $0
+DATA lastdown<>+40(SB)/8, $0
+DATA lastdown<>+48(SB)/8, $4
+DATA lastdown<>+56(SB)/8, $5
+GLOBL lastdown<>(SB), RODATA|NOPTR, $64
+
+// Merges 64 elements of F8_E4M3: fields of three bits at fieldat(R8).
+#define MERGE64E4M3(at, fieldat) \
+	VMOVDQU64 at(SI), Z0                 \
+	VMOVDQU64.Z fieldat(R8), K4, Z1      \
+	VPERMQ Z1, Z20, Z1                   \
+	VPSRLVQ Z22, Z1, Z1                  \
+	VPANDQ Z24, Z1, Z1                   \
+	VPBROADCASTQ.Z (fieldat+16)(R8), K5, Z2 \
+	VPSRLVQ Z23, Z2, Z2                  \
+	VPTERNLOGQ $0xf8, Z17, Z2, Z1        \
+	VPSLLQ $2, Z0, Z0                    \
+	VPANDQ Z16, Z0, Z0                   \
+	VPTERNLOGQ $0xf8, Z18, Z1, Z0        \
+	VPSLLQ $5, Z1, Z1                    \
+	VPTERNLOGQ $0xf8, Z21, Z1, Z0        \
+	VMOVDQU64 Z0, at(R9)
+
+// func mergeRunE4M3(dst, packed, sym *byte, blocks *uint16, n int)
+TEXT ·mergeRunE4M3(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ packed+8(FP), BX
+	MOVQ sym+16(FP), SI
+	MOVQ blocks+24(FP), DX
+	MOVQ n+32(FP), CX
+	WIDEWORDS(0x7c7c, Z16)
+	WIDEWORDS(0x0404, Z17)
+	WIDEWORDS(0x0303, Z18)
+	WIDEWORDS(0x8080, Z21)
+	WIDEWORDS(0x0707, Z24)
+	MOVL $0xc0, AX
+	KMOVQ AX, K5
+	VMOVDQU64 Z18, K5, Z24
+	MOVL $7, AX
+	KMOVQ AX, K4
+	VMOVDQU64 thirds<>(SB), Z20
+	VMOVDQU64 thirdsdown<>(SB), Z22
+	VMOVDQU64 lastdown<>(SB), Z23
+	TESTQ CX, CX
+	JZ    e4m3merged
+
+e4m3loop:
+	MOVWLZX (DX), R10
+	MOVQ R10, R9
+	SHLQ $8, R9
+	ADDQ DI, R9
+	MOVQ R10, R8
+	SHLQ $6, R8
+	SHLQ $5, R10
+	ADDQ R10, R8
+	ADDQ BX, R8
+	MERGE64E4M3(0, 0)
+	MERGE64E4M3(64, 24)
+	MERGE64E4M3(128, 48)
+	MERGE64E4M3(192, 72)
+	ADDQ $256, SI
+	ADDQ $2, DX
+	DECQ CX
+	JNZ  e4m3loop
+
+e4m3merged:
+	VZEROUPPER
+	RET
+
 // AHEAD is how many blocks before its turn a block is fetched.
 #define AHEAD 8
 

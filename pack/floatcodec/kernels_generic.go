@@ -13,6 +13,8 @@ func mergeRunF32(dst, packed, high, low, sym *byte, blocks *uint16, n int, base 
 
 func mergeRunF16(dst, packed, plane, sym *byte, blocks *uint16, n int) {}
 
+func mergeRunE4M3(dst, packed, sym *byte, blocks *uint16, n int) {}
+
 func mergeFieldsBF16(dst, sym, packed *byte, blocks int, base uint64) {}
 
 func splitFieldsBF16(sym, packed, src *byte, blocks int, negBase uint64) uint64 { return 0 }

@@ -13,7 +13,7 @@ import (
 func TestKernelsMatch(t *testing.T) {
 	kernels, wide := haveKernels, haveWideKernels
 	defer func() { haveKernels, haveWideKernels = kernels, wide }()
-	for _, d := range []tensor.DType{tensor.BF16, tensor.F16, tensor.F32, tensor.I8, tensor.F8E5M2} {
+	for _, d := range []tensor.DType{tensor.BF16, tensor.F16, tensor.F32, tensor.I8, tensor.F8E4M3, tensor.F8E5M2} {
 		for _, n := range []int{100, 256, 4096 + 17, 70_001} {
 			for seed := range uint64(3) {
 				raw := gaussian(d, n, seed)
