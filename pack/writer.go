@@ -267,18 +267,3 @@ func (c *countingFile) finish(name string) (File, error) {
 	}
 	return File{name, c.n, hex.EncodeToString(c.h.Sum(nil))}, nil
 }
-
-// DigestFile returns the entry of the file at path under the given name.
-func DigestFile(name, path string) (File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return File{}, err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, f)
-	if err != nil {
-		return File{}, fmt.Errorf("%s: %w", path, err)
-	}
-	return File{name, n, hex.EncodeToString(h.Sum(nil))}, nil
-}
