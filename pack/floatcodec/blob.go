@@ -61,16 +61,27 @@ func (m *Model) appendBlob(dst, raw []byte, opts Options) []byte {
 	} else {
 		// Some chunks at a time, so that a few buffers do.
 		encoded := make([][]byte, min(chunks, 16*opts.Workers))
+		at := make([]int, len(encoded))
 		for first := 0; first < chunks; first += len(encoded) {
 			n := min(len(encoded), chunks-first)
 			each(n, opts.Workers, func(i int) error {
+				if encoded[i] == nil {
+					encoded[i] = make([]byte, 0, m.ChunkBytes()+chunkHeader)
+				}
 				encoded[i] = m.AppendChunk(encoded[i][:0], first+i, m.chunkOf(raw, first+i))
 				return nil
 			})
+			end := len(dst)
 			for i, e := range encoded[:n] {
 				put(first+i, len(e))
-				dst = append(dst, e...)
+				at[i] = end
+				end += len(e)
 			}
+			dst = grow(dst, end-len(dst))
+			each(n, opts.Workers, func(i int) error {
+				copy(dst[at[i]:], encoded[i])
+				return nil
+			})
 		}
 	}
 	sum := crc32.Checksum(dst[start:table+4*chunks], castagnoli)
