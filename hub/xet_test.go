@@ -130,6 +130,7 @@ func TestXetDisabled(t *testing.T) {
 // Whatever the store does, the file arrives: over Xet if the fault passes,
 // else over HTTP, which brings no more than what is missing.
 func TestXetFaults(t *testing.T) {
+	s, data := bigXet(t)
 	wrong := func(r *xettest.Reconstruction) { r.Terms[0], r.Terms[1] = r.Terms[1], r.Terms[0] }
 	for _, tc := range []struct {
 		name  string
@@ -163,10 +164,18 @@ func TestXetFaults(t *testing.T) {
 		{"flipped bit of content", xettest.Fault{Kind: xettest.Corrupt, At: 1000, Call: xettest.Content}, true, 5 << 20},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s, data := bigXet(t)
+			s.Xet().ClearFaults()
 			s.Xet().Inject(tc.fault)
+			s.Forget()
 			rec := &recorder{}
-			c := newClient(t, s, quickStall, func(o *hub.Options) { o.Progress = rec })
+			c := newClient(t, s, func(o *hub.Options) {
+				o.Progress = rec
+				if tc.fault.Kind == xettest.Stall || tc.fault.Kind == xettest.StallHeaders {
+					quickStall(o)
+					// A busy machine may seem to stall over HTTP as well.
+					tc.most *= 2
+				}
+			})
 			p, err := c.Download(t.Context(), bigRepo, "main", "model.safetensors")
 			if err != nil {
 				t.Fatal(err)
@@ -215,6 +224,7 @@ func TestXetFailureKeepsWhatCame(t *testing.T) {
 // The Hub's own faults: no token, no route to one, a token that is nonsense.
 func TestXetWithoutToken(t *testing.T) {
 	route := "/api/models/org/big/xet-read-token/*"
+	s, data := bigXet(t)
 	for name, f := range map[string]hubtest.Fault{
 		"missing":   {Kind: hubtest.Status, Code: 404},
 		"forbidden": {Kind: hubtest.Status, Code: 403},
@@ -227,7 +237,7 @@ func TestXetWithoutToken(t *testing.T) {
 		"stalled":   {Kind: hubtest.StallHeaders},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, data := bigXet(t)
+			s.ClearFaults()
 			f.Path, f.Count = route, -1
 			s.Inject(f)
 			rec := &recorder{}
@@ -311,6 +321,7 @@ func TestXetTokensStay(t *testing.T) {
 // A mirror passes on the Hub's own address for tokens: it is asked in the
 // Hub's place, and the link to any other host is not followed.
 func TestXetMirror(t *testing.T) {
+	s, data := bigXet(t, func(o *hubtest.Options) { o.Tokens = []string{token} })
 	for name, tc := range map[string]struct{ link, refresh string }{
 		"link":          {link: `<https://hub.example/api/models/org/big/xet-read-token/COMMIT>; rel="xet-auth"`},
 		"relative link": {link: `</api/models/org/big/xet-read-token/COMMIT>; rel="xet-auth"`},
@@ -319,7 +330,7 @@ func TestXetMirror(t *testing.T) {
 		"none":          {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, data := bigXet(t, func(o *hubtest.Options) { o.Tokens = []string{token} })
+			s.ClearFaults()
 			cm := s.Commit("", "org/big", "main")
 			h := http.Header{"Link": {strings.ReplaceAll(tc.link, "COMMIT", cm)}}
 			if tc.refresh != "" {
