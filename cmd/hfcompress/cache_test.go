@@ -33,7 +33,7 @@ func TestParseURI(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "org/model", "hf://", "hf:///", "hf://a--b/c", "hf://org/model@", "hf://org/model@%zz", "hf://buckets/org/b", "hf://org/model/../x", "hf://org/model//x", "hf://org/model/C:/x", "hf://.."} {
+	for _, text := range []string{"", "org/model", "hf://", "hf:///", "hf://a--b/c", "hf://org/model@", "hf://org/model@%zz", "hf://buckets/org/b", "hf://org/model/../x", "hf://org/model//x", "hf://org/model@main//", "hf://org/model/C:/x", "hf://.."} {
 		got, err := parseURI(text)
 		var usage usageError
 		if !errors.As(err, &usage) {

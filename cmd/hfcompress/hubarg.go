@@ -54,8 +54,8 @@ func parseURI(text string) (hubURI, error) {
 	if err := u.repo.Validate(); err != nil {
 		return hubURI{}, usageError{err}
 	}
-	if p := strings.TrimSuffix(u.path, "/"); p != "" {
-		if err := hub.CheckPath(p); err != nil {
+	if u.path != "" {
+		if err := hub.CheckPath(strings.TrimSuffix(u.path, "/")); err != nil {
 			return hubURI{}, usageError{err}
 		}
 	}

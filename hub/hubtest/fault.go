@@ -10,6 +10,12 @@ import (
 // FaultKind says how an answer goes wrong.
 type FaultKind string
 
+// FaultKinds lists all of them.
+var FaultKinds = []FaultKind{
+	Truncate, TruncateClean, Stall, StallHeaders, Corrupt, WrongRange, LyingRange, IgnoreRange, Status, Reset,
+	Gzip, Pointer, HTML, NoLength, Slow, Expired, DropHeader, SetHeader, Redirect, Longer,
+}
+
 // The faults. Offsets are bytes of the answer's body unless stated otherwise.
 const (
 	// Truncate closes the connection after At bytes of a body whose length

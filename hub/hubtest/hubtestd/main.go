@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,6 +98,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 func parseFault(v string) (hubtest.Fault, error) {
 	parts := strings.Split(v, ",")
 	f := hubtest.Fault{Kind: hubtest.FaultKind(parts[0])}
+	if !slices.Contains(hubtest.FaultKinds, f.Kind) {
+		return f, fmt.Errorf("fault %q: unknown kind; there are %s", v, strings.Trim(fmt.Sprint(hubtest.FaultKinds), "[]"))
+	}
 	for _, p := range parts[1:] {
 		k, val, _ := strings.Cut(p, "=")
 		switch k {
