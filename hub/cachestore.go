@@ -8,8 +8,6 @@ import (
 )
 
 const (
-	storeMark     = ".huggingface-shared-blobs"
-	storeVersion  = "1\n"
 	storeRefs     = ".refs"
 	storeLock     = ".lock"
 	maxStoreLines = 16 << 20 // bytes of a manifest
@@ -23,11 +21,11 @@ type sharedBlobs struct{ cache, dir string }
 // not marked as a store of the known layout.
 func openStore(cache string) *sharedBlobs {
 	s := &sharedBlobs{cache: cache, dir: filepath.Join(cache, "blobs")}
-	mark := filepath.Join(s.dir, storeMark)
+	mark := filepath.Join(s.dir, sharedMarker)
 	if !realDir(s.dir) || !regular(mark) {
 		return nil
 	}
-	if b, err := readSmall(mark, 16); err != nil || string(b) != storeVersion {
+	if b, err := readSmall(mark, 16); err != nil || string(b) != sharedVersion {
 		return nil
 	}
 	return s
