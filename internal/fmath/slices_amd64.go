@@ -26,3 +26,25 @@ func silus(dst, src []float32) int {
 	silu8s(&dst[0], &src[0], len(src)/8)
 	return len(src) &^ 7
 }
+
+//go:noescape
+func widenBF16x8(dst *float32, src *uint16, blocks int)
+
+//go:noescape
+func widenF16x8(dst *float32, src *uint16, blocks int)
+
+func widenBF16(dst []float32, src []uint16) int {
+	if len(dst) < 8 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	widenBF16x8(&dst[0], &src[0], len(dst)/8)
+	return len(dst) &^ 7
+}
+
+func widenF16(dst []float32, src []uint16) int {
+	if len(dst) < 8 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	widenF16x8(&dst[0], &src[0], len(dst)/8)
+	return len(dst) &^ 7
+}

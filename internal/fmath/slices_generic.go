@@ -7,3 +7,7 @@ package fmath
 func exps([]float32) int { return 0 }
 
 func silus(dst, src []float32) int { return 0 }
+
+func widenBF16([]float32, []uint16) int { return 0 }
+
+func widenF16([]float32, []uint16) int { return 0 }

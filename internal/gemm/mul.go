@@ -78,9 +78,16 @@ func (m *Matrix) mulTask(y, a []float32, g grid, task int, order Order) {
 		defer partialsPool.Put(part)
 	}
 	blocks, panels := g.task(task)
+	var room []float32
+	if m.narrow != nil {
+		buf := getBuffer(maxTilePanels * PanelWidth * m.k)
+		defer putBuffer(buf)
+		room = *buf
+	}
 	for p := panels.lo; p < panels.hi; p += maxTilePanels {
 		wide := min(maxTilePanels, panels.hi-p)
 		j := p * PanelWidth
+		weights := m.stripe(p, p+wide, room)
 		for b := blocks.lo; b < blocks.hi; b++ {
 			lo, hi := g.block(b)
 			t := tile{
@@ -88,7 +95,7 @@ func (m *Matrix) mulTask(y, a []float32, g grid, task int, order Order) {
 				a: a[lo*m.k : hi*m.k], aStep: hi - lo,
 				bStep: PanelWidth, bPanel: PanelWidth * m.k,
 			}
-			t.strip(wide, min(wide*PanelWidth, m.n-j), m.panels[j*m.k:], y[lo*m.n+j:], m.n, order, part)
+			t.strip(wide, min(wide*PanelWidth, m.n-j), weights, y[lo*m.n+j:], m.n, order, part)
 		}
 	}
 }
