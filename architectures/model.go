@@ -39,14 +39,24 @@ type Blueprint interface {
 type BlockSpec struct {
 	// Path addresses the block within the model, such as "model.layers.0.qkv".
 	Path string `json:"path"`
-	// Contract is what the caller must promise for the rewrite to be allowed.
+	// Contract is what the caller must promise for the rewrite to be allowed: the
+	// one that [ContractOf] gives for the domain.
 	Contract string `json:"contract"`
-	// NumTokens and EmbeddingWidth are the shape of the embedding.
+	// Domain is the finite set of inputs; nil means the token ids below NumTokens.
+	Domain *nn.Domain `json:"domain,omitempty"`
+	// NumTokens is the size of the domain. For tokens it is the number of rows of
+	// the embedding, whose width EmbeddingWidth is; for other domains that is the
+	// width of the rows that the source begins with.
 	NumTokens      int `json:"num_tokens"`
 	EmbeddingWidth int `json:"embedding_width"`
-	// Embedding names the embedding tensor. It stays in the model: the residual,
-	// and often other consumers, read it.
+	// Embedding names the embedding tensor. It stays in the model, where the
+	// residual and often other consumers read it, unless Removes lists it. It is
+	// empty when the source's rows are computed, as for timesteps.
 	Embedding string `json:"embedding"`
+	// OwnsEmbedding says that nothing but this block, its residual included, reads
+	// the embedding, so that a lookup that keeps the residual's rows may take its
+	// place: see [ReachableIDsOnly].
+	OwnsEmbedding bool `json:"owns_embedding,omitempty"`
 	// Removes lists the tensors that nothing but this block reads.
 	Removes []string `json:"removes"`
 	// Outputs lists the branches' outputs, without the residual.
@@ -55,9 +65,48 @@ type BlockSpec struct {
 	Refusal string `json:"refusal,omitempty"`
 }
 
-// TokenIndicesOnly is the contract that callers give a block valid integer ids
-// through its forward function and nothing else.
-const TokenIndicesOnly = "token_indices_only"
+// The contracts: what the callers of a block promise to give it, through its
+// forward function and in no other way.
+const (
+	// TokenIndicesOnly: valid integer ids.
+	TokenIndicesOnly = "token_indices_only"
+	// ReachableIDsOnly: the token ids that the caller has listed. It comes on top of
+	// TokenIndicesOnly, and blocks compiled under it refuse all other ids.
+	ReachableIDsOnly = "reachable_ids_only"
+	// DeclaredTimestepsOnly: the timesteps of the block's domain.
+	DeclaredTimestepsOnly = "declared_timesteps_only"
+	// DeclaredPairsOnly: the pairs of the block's domain.
+	DeclaredPairsOnly = "declared_pairs_only"
+	// ConstantInputOnly: the one input that the architecture knows.
+	ConstantInputOnly = "constant_input_only"
+)
+
+// ContractOf returns the contract that a block over d needs.
+func ContractOf(d *nn.Domain) string {
+	if d == nil {
+		return TokenIndicesOnly
+	}
+	switch d.Kind {
+	case nn.Timesteps:
+		return DeclaredTimestepsOnly
+	case nn.Pairs:
+		return DeclaredPairsOnly
+	case nn.Constant:
+		return ConstantInputOnly
+	}
+	return TokenIndicesOnly
+}
+
+// Scheduled is implemented by blueprints with blocks that are functions of a
+// timestep. Until a schedule is given, such blocks are not declared.
+type Scheduled interface {
+	Blueprint
+	// TimestepCast says how the model rounds a timestep.
+	TimestepCast() nn.Cast
+	// WithTimesteps returns a blueprint of the same model whose timestep blocks
+	// have the given domain. Its models refuse other timesteps.
+	WithTimesteps(d *nn.Domain) (Blueprint, error)
+}
 
 // InputSpec says which inputs a model takes, for generating examples.
 type InputSpec struct {
@@ -74,6 +123,35 @@ type InputSpec struct {
 // Weights hands out checkpoint tensors by name.
 type Weights interface {
 	Tensor(name string) (*tensor.Tensor, error)
+}
+
+// RowWeights is implemented by weights that hold some tensors as tables of rows
+// in a smaller form: equal rows once, or packed.
+type RowWeights interface {
+	Weights
+	// Rows returns the rows of a tensor of two axes, or nil when it is held as a
+	// plain tensor.
+	Rows(name string) (nn.RowSource, error)
+}
+
+// Rows returns the rows of the named tensor of two axes in the form in which
+// weights hold it. Families read the tables that they gather from, and nothing
+// else, through it.
+func Rows(weights Weights, name string) (nn.RowSource, error) {
+	if w, ok := weights.(RowWeights); ok {
+		if rows, err := w.Rows(name); rows != nil || err != nil {
+			return rows, err
+		}
+	}
+	t, err := weights.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := nn.TensorRows(t)
+	if err != nil {
+		return nil, fmt.Errorf("tensor %s: %w", name, err)
+	}
+	return rows, nil
 }
 
 // Model is a model on a device. Models are immutable and safe for concurrent
