@@ -41,10 +41,10 @@ type CPUOptions struct {
 	Threads int
 }
 
-// OpenCPU returns a device that computes with the processor, in float32, with
-// results that are the same bits on every machine; docs/numerics.md states the
-// order of operations. Weights and tables are of any dtype that the model
-// gathers, but linear maps and norms take F32 only.
+// OpenCPU returns a device that computes with the processor, with results that
+// are the same bits on every machine; docs/numerics.md states the order of
+// operations. Weights of linear maps stay in their type, F32, BF16 or F16;
+// activations take four bytes per value in each type.
 func OpenCPU(opt CPUOptions) (Device, error) {
 	if opt.Threads < 0 {
 		return nil, fmt.Errorf("threads: %d is negative", opt.Threads)
@@ -110,18 +110,19 @@ func (d *cpu) Upload(t *tensor.Tensor, use Use) (Array, error) {
 	if d.closed.Load() {
 		return nil, fmt.Errorf("cpu device: %w", ErrClosed)
 	}
-	if t.DType() != tensor.F32 {
-		return nil, fmt.Errorf("upload: %w %v: the cpu device computes with F32 weights", tensor.ErrDType, t.DType())
+	if !computes(t.DType()) {
+		return nil, fmt.Errorf("upload: %w %v: the cpu device computes with F32, BF16 and F16 weights", tensor.ErrDType, t.DType())
 	}
 	switch use {
 	case AsVector:
-		return &array{device: d, shape: t.Shape(), dtype: tensor.F32, f: t.Float32s()}, nil
-	case AsMatrix:
+		return &array{device: d, shape: t.Shape(), dtype: t.DType(), f: float32s(t)}, nil
+	case AsMatrix, AsTransposed:
 		shape := t.Shape()
 		if len(shape) != 2 {
 			return nil, fmt.Errorf("upload: %w: the weight of a linear map has two axes, have %v", tensor.ErrShape, shape)
 		}
-		return &array{device: d, shape: shape, dtype: tensor.F32, matrix: gemm.Pack(t.Float32s(), shape[0], shape[1])}, nil
+		m := packMatrix(t, use == AsTransposed)
+		return &array{device: d, shape: tensor.Shape{m.Outputs(), m.Inputs()}, dtype: t.DType(), matrix: m}, nil
 	default:
 		return nil, fmt.Errorf("upload: unknown use %d", use)
 	}

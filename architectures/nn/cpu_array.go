@@ -17,7 +17,7 @@ type array struct {
 	shape   tensor.Shape
 	dtype   tensor.DType
 
-	f      []float32      // F32; session arrays have pad readable values after it
+	f      []float32      // F32, BF16, F16; session arrays have pad readable values after it
 	other  *tensor.Tensor // all other types
 	matrix *gemm.Matrix   // uploaded AsMatrix
 	pooled *[]float32     // where f came from

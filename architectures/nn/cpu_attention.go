@@ -17,6 +17,7 @@ const queryBlock = 24
 type attention struct {
 	AttentionInput
 	queries, keys  int // T and S
+	dtype          tensor.DType
 	q, bias        []float32
 	seq            []sequence
 	context        []float32
@@ -41,14 +42,14 @@ func (s *session) Attention(in AttentionInput) AttentionOutput {
 		s.fail(op, err)
 		return none
 	}
-	out := s.make(op, in.Batch*a.queries, a.qWidth)
+	out := s.make(op, a.dtype, in.Batch*a.queries, a.qWidth)
 	if out == nil {
 		return none
 	}
 	a.context = out.f
 	result := AttentionOutput{Context: out}
 	if in.Weights {
-		w := s.make(op, in.Batch*in.Heads*a.queries, a.keys)
+		w := s.make(op, a.dtype, in.Batch*in.Heads*a.queries, a.keys)
 		if w == nil {
 			return none
 		}
@@ -84,7 +85,10 @@ func (s *session) attentionInput(op string, in AttentionInput) (*attention, erro
 		return nil, fmt.Errorf("%w: q %v does not fit batch %d and %d heads of size %d",
 			tensor.ErrShape, q.shape, in.Batch, in.Heads, in.HeadDim)
 	}
-	a.q, a.queries, a.qWidth = q.f, q.rows()/in.Batch, q.width()
+	if in.Window < 0 || in.Window > 0 && !in.Causal {
+		return nil, fmt.Errorf("%w: a window of %d, causal %t", tensor.ErrShape, in.Window, in.Causal)
+	}
+	a.q, a.queries, a.qWidth, a.dtype = q.f, q.rows()/in.Batch, q.width(), q.dtype
 	if in.KVHeads > math.MaxInt/in.HeadDim {
 		return nil, fmt.Errorf("%w: %d key/value heads of size %d", tensor.ErrShape, in.KVHeads, in.HeadDim)
 	}
@@ -106,6 +110,9 @@ func (s *session) attentionInput(op string, in AttentionInput) (*attention, erro
 		if want := (tensor.Shape{in.Heads, a.queries * a.keys}); !bias.shape.Equal(want) {
 			return nil, fmt.Errorf("%w: bias must be %v, is %v", tensor.ErrShape, want, bias.shape)
 		}
+		if !s.same(op, "bias", bias, a.dtype) {
+			return nil, nil
+		}
 		a.bias = bias.f
 	}
 	return a, nil
@@ -123,6 +130,8 @@ func (s *session) attentionKeys(op string, a *attention) error {
 		case c.batch != a.Batch || c.width != a.kWidth:
 			return fmt.Errorf("%w: a cache of %d sequences of width %d for batch %d and %d key/value heads of size %d",
 				tensor.ErrShape, c.batch, c.width, a.Batch, a.KVHeads, a.HeadDim)
+		case c.length > 0 && c.dtype != a.dtype:
+			return fmt.Errorf("%w: a cache of %v for q %v", tensor.ErrDType, c.dtype, a.dtype)
 		}
 		a.keys, a.seq = c.length, c.seq
 		return nil
@@ -134,6 +143,9 @@ func (s *session) attentionKeys(op string, a *attention) error {
 	if !k.shape.Equal(v.shape) || k.rows()%a.Batch != 0 || k.width() != a.kWidth {
 		return fmt.Errorf("%w: k %v and v %v do not fit batch %d and %d key/value heads of size %d",
 			tensor.ErrShape, k.shape, v.shape, a.Batch, a.KVHeads, a.HeadDim)
+	}
+	if !s.same(op, "k", k, a.dtype) || !s.same(op, "v", v, a.dtype) {
+		return nil
 	}
 	a.keys = k.rows() / a.Batch
 	a.seq = make([]sequence, a.Batch)
@@ -177,6 +189,9 @@ func (a *attention) block(p []float32, b, h, lo, hi int) {
 		// A hidden key has weight +0, and adding ±0 to a sum that began as +0
 		// changes no bit.
 		context.Run()
+		for t := range context.Rows {
+			round(a.dtype, context.C[t*a.qWidth:][:a.HeadDim])
+		}
 	}
 	for t := lo; t < hi; t++ {
 		row := p[(t-lo)*a.keys:][:a.keys]
@@ -197,6 +212,14 @@ func (a *attention) limit(t int) int {
 	return max(0, min(a.keys, a.keys-a.queries+t+1))
 }
 
+// first is the first key of query t's window.
+func (a *attention) first(t int) int {
+	if a.Window == 0 {
+		return 0
+	}
+	return max(0, a.keys-a.queries+t+1-a.Window)
+}
+
 // sees reports whether sequence b's mask shows key i.
 func (a *attention) sees(b, i int) bool { return a.Mask == nil || a.Mask[b*a.keys+i] }
 
@@ -204,21 +227,31 @@ func (a *attention) sees(b, i int) bool { return a.Mask == nil || a.Mask[b*a.key
 // It returns false when the query sees no key; then the weights are even over
 // all keys.
 func (a *attention) softmax(row []float32, b, h, t int) bool {
-	limit := a.limit(t)
+	first, limit := a.first(t), a.limit(t)
+	if !a.Wide {
+		round(a.dtype, row[:limit])
+	}
 	var bias []float32
 	if a.bias != nil {
 		bias = a.bias[(h*a.queries+t)*a.keys:][:a.keys]
 	}
+	narrow := a.dtype != tensor.F32 && !a.Wide
 	lowest := float32(math.Inf(-1))
 	highest, blind := lowest, true
 	for i := range row[:limit] {
-		if !a.sees(b, i) {
+		if i < first || !a.sees(b, i) {
 			row[i] = lowest // e^−∞ = +0 adds nothing to the total
 			continue
 		}
 		v := float32(row[i] * a.Scale)
+		if narrow {
+			v = a.rounded(v)
+		}
 		if bias != nil {
 			v += bias[i]
+			if narrow {
+				v = a.rounded(v)
+			}
 		}
 		row[i], blind = v, false
 		if v > highest {
@@ -226,7 +259,7 @@ func (a *attention) softmax(row []float32, b, h, t int) bool {
 		}
 	}
 	if blind {
-		even := 1 / float32(len(row))
+		even := a.rounded(1 / float32(len(row)))
 		for i := range row {
 			row[i] = even
 		}
@@ -243,9 +276,10 @@ func (a *attention) softmax(row []float32, b, h, t int) bool {
 	for i, e := range row[:limit] {
 		row[i] = canonical(e / total)
 	}
-	if a.Mask != nil {
+	round(a.dtype, row[:limit])
+	if a.Mask != nil || first > 0 {
 		for i := range row[:limit] {
-			if !a.sees(b, i) {
+			if i < first || !a.sees(b, i) {
 				row[i] = 0 // also where the total is NaN
 			}
 		}
@@ -259,12 +293,12 @@ func (a *attention) softmax(row []float32, b, h, t int) bool {
 // attends to all.
 func (a *attention) contextOf(dst, weights []float32, seq *sequence, b, t, column int, blind bool) {
 	clear(dst)
-	limit := a.limit(t)
+	first, limit := a.first(t), a.limit(t)
 	if blind {
-		limit = a.keys
+		first, limit = 0, a.keys
 	}
 	for i, w := range weights[:limit] {
-		if !blind && !a.sees(b, i) {
+		if !blind && (i < first || !a.sees(b, i)) {
 			continue
 		}
 		v := seq.values[i*a.kWidth+column:][:a.HeadDim]
@@ -273,6 +307,17 @@ func (a *attention) contextOf(dst, weights []float32, seq *sequence, b, t, colum
 		}
 	}
 	for j, v := range dst {
-		dst[j] = canonical(v)
+		dst[j] = a.rounded(canonical(v))
 	}
+}
+
+// rounded is the nearest value of the operands' type.
+func (a *attention) rounded(x float32) float32 {
+	switch a.dtype {
+	case tensor.BF16:
+		return fmath.RoundBF16(x)
+	case tensor.F16:
+		return fmath.RoundF16(x)
+	}
+	return x
 }

@@ -15,6 +15,7 @@ type cache struct {
 	device                 *cpu
 	batch, width, capacity int
 	length                 int
+	dtype                  tensor.DType // of what it holds, when it holds anything
 	seq                    []sequence
 }
 
@@ -88,6 +89,14 @@ func (s *session) Append(kv KVCache, k, v Array) {
 	if keys == nil || values == nil {
 		return
 	}
+	if !s.same(op, "v", values, keys.dtype) {
+		return
+	}
+	if c.length > 0 && c.dtype != keys.dtype {
+		s.fail(op, fmt.Errorf("%w: %v keys for a cache of %v", tensor.ErrDType, keys.dtype, c.dtype))
+		return
+	}
+	c.dtype = keys.dtype
 	if !keys.shape.Equal(values.shape) || keys.width() != c.width || keys.rows()%c.batch != 0 {
 		s.fail(op, fmt.Errorf("%w: k %v and v %v do not fit a cache of %d sequences of width %d",
 			tensor.ErrShape, keys.shape, values.shape, c.batch, c.width))

@@ -63,7 +63,7 @@ func squares(x []float32, mean float32) float32 {
 
 // eachRow makes an array of x's shape and fills its rows.
 func (s *session) eachRow(op string, x *array, f func(dst, src []float32)) Array {
-	out := s.make(op, x.rows(), x.width())
+	out := s.make(op, x.dtype, x.rows(), x.width())
 	if out == nil {
 		return dead
 	}
@@ -72,7 +72,7 @@ func (s *session) eachRow(op string, x *array, f func(dst, src []float32)) Array
 			f(out.row(r), x.row(r))
 		}
 	})
-	return s.finish(op, out)
+	return s.rounded(op, out)
 }
 
 func (s *session) RMSNorm(x, w Array, eps float32) Array {
@@ -84,7 +84,7 @@ func (s *session) RMSNorm(x, w Array, eps float32) Array {
 	if in == nil {
 		return dead
 	}
-	weight := s.vector(op, "w", w, in.width())
+	weight := s.vector(op, "w", w, in.dtype, in.width())
 	if weight == nil {
 		return dead
 	}
@@ -92,7 +92,11 @@ func (s *session) RMSNorm(x, w Array, eps float32) Array {
 	return s.eachRow(op, in, func(dst, src []float32) {
 		r := 1 / fmath.Sqrt(squares(src, 0)/n+eps)
 		for i, v := range src {
-			dst[i] = canonical(weight.f[i] * float32(v*r))
+			dst[i] = float32(v * r)
+		}
+		round(in.dtype, dst)
+		for i, v := range dst {
+			dst[i] = canonical(weight.f[i] * v)
 		}
 	})
 }
@@ -108,14 +112,14 @@ func (s *session) LayerNorm(x, w, b Array, eps float32) Array {
 	}
 	var weight, bias []float32
 	if !isNil(w) {
-		v := s.vector(op, "w", w, in.width())
+		v := s.vector(op, "w", w, in.dtype, in.width())
 		if v == nil {
 			return dead
 		}
 		weight = v.f
 	}
 	if !isNil(b) {
-		v := s.vector(op, "b", b, in.width())
+		v := s.vector(op, "b", b, in.dtype, in.width())
 		if v == nil {
 			return dead
 		}
@@ -148,10 +152,9 @@ func (s *session) RowNormalize(x Array, eps float32) Array {
 		return dead
 	}
 	return s.eachRow(op, in, func(dst, src []float32) {
-		norm := fmath.Sqrt(squares(src, 0))
-		if norm < eps {
-			norm = eps
-		}
+		n := [1]float32{fmath.Sqrt(squares(src, 0))}
+		round(in.dtype, n[:])
+		norm := max(n[0], eps) // NaN stays NaN
 		for i, v := range src {
 			dst[i] = canonical(v / norm)
 		}
@@ -159,7 +162,14 @@ func (s *session) RowNormalize(x Array, eps float32) Array {
 }
 
 func (s *session) Columns(x Array, start, width int) Array {
-	const op = "columns"
+	return s.columns("columns", x, 1, start, width)
+}
+
+func (s *session) GroupColumns(x Array, groups, start, width int) Array {
+	return s.columns("group columns", x, groups, start, width)
+}
+
+func (s *session) columns(op string, x Array, groups, start, width int) Array {
 	if !s.begin(op) {
 		return dead
 	}
@@ -167,17 +177,44 @@ func (s *session) Columns(x Array, start, width int) Array {
 	if in == nil {
 		return dead
 	}
-	if start < 0 || width < 0 || start > in.width() || width > in.width()-start {
-		return s.fail(op, fmt.Errorf("%w: columns %d to %d of x %v", tensor.ErrShape, start, start+width, in.shape))
+	if groups < 1 || in.width()%groups != 0 {
+		return s.fail(op, fmt.Errorf("%w: x %v does not divide into %d groups", tensor.ErrShape, in.shape, groups))
 	}
-	out := s.make(op, in.rows(), width)
+	size := in.width() / groups
+	if start < 0 || width < 0 || start > size || width > size-start {
+		return s.fail(op, fmt.Errorf("%w: columns %d to %d of each of %d groups of x %v", tensor.ErrShape, start, start+width, groups, in.shape))
+	}
+	out := s.make(op, in.dtype, in.rows(), groups*width)
 	if out == nil {
 		return dead
 	}
 	for r := range in.rows() {
-		copy(out.row(r), in.row(r)[start:])
+		dst, src := out.row(r), in.row(r)
+		for g := range groups {
+			copy(dst[g*width:(g+1)*width], src[g*size+start:])
+		}
 	}
 	return s.finish(op, out)
+}
+
+func (s *session) Cast(x Array, d tensor.DType) Array {
+	const op = "cast"
+	if !s.begin(op) {
+		return dead
+	}
+	in := s.matrix(op, "x", x)
+	if in == nil {
+		return dead
+	}
+	if !computes(d) {
+		return s.fail(op, fmt.Errorf("%w %v: expected F32, BF16 or F16", tensor.ErrDType, d))
+	}
+	out := s.make(op, d, in.rows(), in.width())
+	if out == nil {
+		return dead
+	}
+	copy(out.f, in.f)
+	return s.rounded(op, out)
 }
 
 func (s *session) Rotary(x, cos, sin Array, heads int, style RotaryStyle) Array {
@@ -196,6 +233,8 @@ func (s *session) Rotary(x, cos, sin Array, heads int, style RotaryStyle) Array 
 		return s.fail(op, fmt.Errorf("%w: cos %v and sin %v differ", tensor.ErrShape, c.shape, sn.shape))
 	case c.rows() != in.rows() || c.width() > in.width()/heads/2:
 		return s.fail(op, fmt.Errorf("%w: cos %v does not fit x %v of %d heads", tensor.ErrShape, c.shape, in.shape, heads))
+	case c.dtype != sn.dtype || c.dtype != in.dtype && c.dtype != tensor.F32:
+		return s.fail(op, fmt.Errorf("%w: cos %v and sin %v for x %v", tensor.ErrDType, c.dtype, sn.dtype, in.dtype))
 	case style > RotatePairs:
 		return s.fail(op, fmt.Errorf("unknown rotary style %d", style))
 	}
@@ -205,15 +244,20 @@ func (s *session) Rotary(x, cos, sin Array, heads int, style RotaryStyle) Array 
 	if style == RotatePairs {
 		step, partner = 2, 1
 	}
-	out := s.make(op, in.rows(), in.width())
+	out := s.make(op, in.dtype, in.rows(), in.width())
 	if out == nil {
 		return dead
 	}
+	stepwise := c.dtype != tensor.F32
 	s.parts(in.rows(), 2*in.width(), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			dst, src := out.row(r), in.row(r)
 			copy(dst, src)
 			cr, sr := c.row(r), sn.row(r)
+			if stepwise {
+				rotateStepwise(dst, src, cr, sr, size, step, partner, in.dtype)
+				continue
+			}
 			for h := 0; h < len(src); h += size {
 				for i := range cr {
 					a, b := h+i*step, h+i*step+partner
@@ -223,7 +267,21 @@ func (s *session) Rotary(x, cos, sin Array, heads int, style RotaryStyle) Array 
 			}
 		}
 	})
-	return s.finish(op, out)
+	return s.rounded(op, out)
+}
+
+// rotateStepwise rotates a row with both products rounded to type d; their sums
+// are left to be rounded.
+func rotateStepwise(dst, src, cos, sin []float32, size, step, partner int, d tensor.DType) {
+	var p [4]float32
+	for h := 0; h < len(src); h += size {
+		for i := range cos {
+			a, b := h+i*step, h+i*step+partner
+			p = [4]float32{src[a] * cos[i], src[b] * sin[i], src[b] * cos[i], src[a] * sin[i]}
+			round(d, p[:])
+			dst[a], dst[b] = canonical(p[0]-p[1]), canonical(p[2]+p[3])
+		}
+	}
 }
 
 // unary lists the elementwise functions and roughly what one value costs, in
@@ -238,6 +296,9 @@ var unary = [...]struct {
 	ReLU:     {each(relu), 2},
 	Tanh:     {each(fmath.Tanh), 50},
 	Sigmoid:  {each(fmath.Sigmoid), 30},
+
+	GELUStepwise:     {each(fmath.GELU), 40},
+	GELUTanhStepwise: {each(fmath.GELUTanh), 60},
 }
 
 func each(f func(float32) float32) func(dst, src []float32) {
@@ -271,14 +332,23 @@ func (s *session) Map(f Unary, x Array) Array {
 	if int(f) >= len(unary) {
 		return s.fail(op, fmt.Errorf("unknown function %d", f))
 	}
-	out := s.make(op, in.rows(), in.width())
+	out := s.make(op, in.dtype, in.rows(), in.width())
 	if out == nil {
 		return dead
 	}
+	apply := unary[f].f
+	if in.dtype != tensor.F32 {
+		switch f {
+		case GELUStepwise:
+			apply = func(dst, src []float32) { geluStepwise(in.dtype, dst, src) }
+		case GELUTanhStepwise:
+			apply = func(dst, src []float32) { geluTanhStepwise(in.dtype, dst, src) }
+		}
+	}
 	s.parts(len(in.f), unary[f].cost, func(lo, hi int) {
-		unary[f].f(out.f[lo:hi], in.f[lo:hi])
+		apply(out.f[lo:hi], in.f[lo:hi])
 	})
-	return s.finish(op, out)
+	return s.rounded(op, out)
 }
 
 func (s *session) Add(x, y Array) Array {
@@ -308,12 +378,15 @@ func (s *session) binary(op string, x, y Array, f func(dst, a, b []float32)) Arr
 	if !a.shape.Equal(b.shape) {
 		return s.fail(op, fmt.Errorf("%w: x %v and y %v differ", tensor.ErrShape, a.shape, b.shape))
 	}
-	out := s.make(op, a.rows(), a.width())
+	if !s.same(op, "y", b, a.dtype) {
+		return dead
+	}
+	out := s.make(op, a.dtype, a.rows(), a.width())
 	if out == nil {
 		return dead
 	}
 	s.parts(len(a.f), 2, func(lo, hi int) { f(out.f[lo:hi], a.f[lo:hi], b.f[lo:hi]) })
-	return s.finish(op, out)
+	return s.rounded(op, out)
 }
 
 func (s *session) Scale(x Array, c float32) Array {
@@ -325,7 +398,7 @@ func (s *session) Scale(x Array, c float32) Array {
 	if in == nil {
 		return dead
 	}
-	out := s.make(op, in.rows(), in.width())
+	out := s.make(op, in.dtype, in.rows(), in.width())
 	if out == nil {
 		return dead
 	}
@@ -335,7 +408,7 @@ func (s *session) Scale(x Array, c float32) Array {
 			dst[i] = canonical(v * c)
 		}
 	})
-	return s.finish(op, out)
+	return s.rounded(op, out)
 }
 
 // finite reports whether no value is infinite or NaN.

@@ -71,16 +71,16 @@ func (s *session) finish(op string, out *array) Array {
 	return out
 }
 
-// make returns a new F32 array [rows, width] with undefined contents, or nil
-// after recording why there is none.
-func (s *session) make(op string, rows, width int) *array {
+// make returns a new array [rows, width] of type d with undefined contents, or
+// nil after recording why there is none.
+func (s *session) make(op string, d tensor.DType, rows, width int) *array {
 	shape := tensor.Shape{rows, width}
 	if _, err := shape.Bytes(tensor.F32); err != nil {
 		s.fail(op, err)
 		return nil
 	}
 	b := s.device.pool.get(rows * width)
-	a := &array{device: s.device, session: s, shape: shape, dtype: tensor.F32, f: (*b)[:rows*width], pooled: b}
+	a := &array{device: s.device, session: s, shape: shape, dtype: d, f: (*b)[:rows*width], pooled: b}
 	s.arrays = append(s.arrays, a)
 	return a
 }
@@ -102,7 +102,7 @@ func (s *session) operand(op, name string, x Array) *array {
 	return nil
 }
 
-// dense checks that x is an F32 array whose elements can be read.
+// dense checks that x is an array whose elements can be computed with.
 func (s *session) dense(op, name string, x Array) *array {
 	a := s.operand(op, name, x)
 	switch {
@@ -110,15 +110,15 @@ func (s *session) dense(op, name string, x Array) *array {
 		return nil
 	case a.matrix != nil:
 		s.fail(op, fmt.Errorf("%w: %s was uploaded as the weight of a linear map", ErrOperand, name))
-	case a.dtype != tensor.F32:
-		s.fail(op, fmt.Errorf("%w %v: %s must be F32", tensor.ErrDType, a.dtype, name))
+	case !computes(a.dtype):
+		s.fail(op, fmt.Errorf("%w %v: %s must be F32, BF16 or F16", tensor.ErrDType, a.dtype, name))
 	default:
 		return a
 	}
 	return nil
 }
 
-// matrix checks that x is a dense F32 array of two axes.
+// matrix checks that x is a dense array of two axes.
 func (s *session) matrix(op, name string, x Array) *array {
 	a := s.dense(op, name, x)
 	if a != nil && len(a.shape) != 2 {
@@ -128,14 +128,34 @@ func (s *session) matrix(op, name string, x Array) *array {
 	return a
 }
 
-// vector checks that x is a dense F32 array of one axis of n elements.
-func (s *session) vector(op, name string, x Array, n int) *array {
+// vector checks that x is a dense array of type d, of one axis of n elements.
+func (s *session) vector(op, name string, x Array, d tensor.DType, n int) *array {
 	a := s.dense(op, name, x)
-	if a != nil && (len(a.shape) != 1 || a.shape[0] != n) {
+	switch {
+	case a == nil:
+	case len(a.shape) != 1 || a.shape[0] != n:
 		s.fail(op, fmt.Errorf("%w: %s must be [%d], is %v", tensor.ErrShape, name, n, a.shape))
+		return nil
+	case !s.same(op, name, a, d):
 		return nil
 	}
 	return a
+}
+
+// same checks that an operand has the type of x, as references demand.
+func (s *session) same(op, name string, a *array, d tensor.DType) bool {
+	if a.dtype != d {
+		s.fail(op, fmt.Errorf("%w: %s is %v, x is %v", tensor.ErrDType, name, a.dtype, d))
+	}
+	return a.dtype == d
+}
+
+// rounded rounds the values of a result to its type and finishes it.
+func (s *session) rounded(op string, out *array) Array {
+	if out.dtype != tensor.F32 {
+		s.parts(len(out.f), 3, func(lo, hi int) { round(out.dtype, out.f[lo:hi]) })
+	}
+	return s.finish(op, out)
 }
 
 // isNil reports that an optional operand is absent.
@@ -195,10 +215,10 @@ func (s *session) FromHost(t *tensor.Tensor) Array {
 		return dead
 	}
 	a := &array{device: s.device, session: s, shape: t.Shape().Clone(), dtype: t.DType()}
-	if t.DType() == tensor.F32 {
+	if computes(t.DType()) {
 		a.pooled = s.device.pool.get(t.Len())
 		a.f = (*a.pooled)[:t.Len()]
-		copy(a.f, t.Float32s())
+		widen(a.f, t)
 	} else {
 		a.other = t.Clone()
 	}
@@ -224,14 +244,13 @@ func (s *session) ToHost(x Array) *tensor.Tensor {
 		for i := range a.shape[0] {
 			a.matrix.Row(values[i*a.shape[1]:(i+1)*a.shape[1]], i)
 		}
-	} else {
-		values = append(make([]float32, 0, len(values)), values...)
 	}
-	t, err := tensor.FromFloat32s(values, a.shape...)
+	t, err := tensor.New(a.dtype, a.shape...)
 	if err != nil {
 		s.fail(op, err)
 		return nil
 	}
+	narrow(t, values)
 	return t
 }
 
@@ -256,11 +275,16 @@ func (s *session) Gather(x Table, ids []int) Array {
 	shape := tensor.Shape{len(ids), t.Width()}
 	var out *array
 	var dst []byte
-	if t.DType() == tensor.F32 {
-		if out = s.make(op, len(ids), t.Width()); out == nil {
+	var halves *tensor.Tensor
+	if computes(t.DType()) {
+		if out = s.make(op, t.DType(), len(ids), t.Width()); out == nil {
 			return dead
 		}
 		view, err := tensor.FromFloat32s(out.f, shape...)
+		if t.DType() != tensor.F32 {
+			view, err = tensor.New(t.DType(), shape...)
+			halves = view
+		}
 		if err != nil {
 			return s.fail(op, err)
 		}
@@ -286,6 +310,9 @@ func (s *session) Gather(x Table, ids []int) Array {
 			return s.fail(op, fmt.Errorf("row of token id %d: %w", ids[i], err))
 		}
 	}
+	if halves != nil {
+		widen(out.f, halves)
+	}
 	return s.finish(op, out)
 }
 
@@ -309,15 +336,18 @@ func (s *session) Linear(x, w, b Array) Array {
 	if in.width() != m.Inputs() {
 		return s.fail(op, fmt.Errorf("%w: x %v does not fit w %v", tensor.ErrShape, in.shape, weight.shape))
 	}
+	if !s.same(op, "w", weight, in.dtype) {
+		return dead
+	}
 	var bias []float32
 	if !isNil(b) {
-		v := s.vector(op, "b", b, m.Outputs())
+		v := s.vector(op, "b", b, in.dtype, m.Outputs())
 		if v == nil {
 			return dead
 		}
 		bias = v.f
 	}
-	out := s.make(op, in.rows(), m.Outputs())
+	out := s.make(op, in.dtype, in.rows(), m.Outputs())
 	if out == nil {
 		return dead
 	}
@@ -332,5 +362,5 @@ func (s *session) Linear(x, w, b Array) Array {
 			}
 		})
 	}
-	return s.finish(op, out)
+	return s.rounded(op, out)
 }

@@ -261,6 +261,10 @@ func TestFailuresNameTheOperandAndStick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	integers, err := tensor.New(tensor.I16, 2, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
 	stale := dev.Begin(context.Background())
 	old := stale.FromHost(host(2, 4))
 	stale.Close()
@@ -274,7 +278,12 @@ func TestFailuresNameTheOperandAndStick(t *testing.T) {
 		{"linear shape", "linear: bad shape: x [2,5] does not fit w [3,4]", tensor.ErrShape, func(s nn.Session, x nn.Array) { s.Linear(s.FromHost(host(2, 5)), w, nil) }},
 		{"linear use", "w was not uploaded", nn.ErrOperand, func(s nn.Session, x nn.Array) { s.Linear(x, vec, nil) }},
 		{"bias", "b must be [3], is [4]", tensor.ErrShape, func(s nn.Session, x nn.Array) { s.Linear(x, w, vec) }},
-		{"dtype", "BF16", tensor.ErrDType, func(s nn.Session, x nn.Array) { s.Map(nn.SiLU, s.FromHost(half)) }},
+		{"dtype", "I16", tensor.ErrDType, func(s nn.Session, x nn.Array) { s.Map(nn.SiLU, s.FromHost(integers)) }},
+		{"two dtypes", "y is BF16, x is F32", tensor.ErrDType, func(s nn.Session, x nn.Array) { s.Add(x, s.FromHost(half)) }},
+		{"weight dtype", "w is F32, x is BF16", tensor.ErrDType, func(s nn.Session, x nn.Array) { s.Linear(s.FromHost(half), w, nil) }},
+		{"cast", "expected F32, BF16 or F16", tensor.ErrDType, func(s nn.Session, x nn.Array) { s.Cast(x, tensor.I64) }},
+		{"groups", "does not divide into 3 groups", tensor.ErrShape, func(s nn.Session, x nn.Array) { s.GroupColumns(x, 3, 0, 1) }},
+		{"group columns", "columns 1 to 3 of each of 2 groups", tensor.ErrShape, func(s nn.Session, x nn.Array) { s.GroupColumns(x, 2, 1, 2) }},
 		{"add", "x [2,4] and y [1,4] differ", tensor.ErrShape, func(s nn.Session, x nn.Array) { s.Add(x, s.FromHost(host(1, 4))) }},
 		{"matrix as x", "x was uploaded as the weight", nn.ErrOperand, func(s nn.Session, x nn.Array) { s.Scale(w, 2) }},
 		{"columns", "columns 3 to 5", tensor.ErrShape, func(s nn.Session, x nn.Array) { s.Columns(x, 3, 2) }},

@@ -41,6 +41,9 @@ const (
 	AsVector Use = iota
 	// AsMatrix is for the weight of a linear map, shape [out, in].
 	AsMatrix
+	// AsTransposed is for the weight of a linear map that is stored as [in, out],
+	// as GPT-2 stores it. The array's shape is [out, in].
+	AsTransposed
 )
 
 // Array is a dense value on a device: a weight, or a result of a session with
@@ -107,7 +110,9 @@ type Regime struct {
 type Unary uint8
 
 // The elementwise functions. GELU is x·½·(1+erf(x/√2)); GELUTanh its tanh
-// approximation (Hendrycks and Gimpel, 2016); SiLU is x/(1+exp(−x)).
+// approximation (Hendrycks and Gimpel, 2016); SiLU is x/(1+exp(−x)). The stepwise
+// forms are the same in F32. In 16-bit types they round after every operation,
+// as references do that write the formula out.
 const (
 	SiLU Unary = iota
 	GELU
@@ -115,6 +120,8 @@ const (
 	ReLU
 	Tanh
 	Sigmoid
+	GELUStepwise
+	GELUTanhStepwise
 )
 
 // RotaryStyle says which pairs of a head's elements rotate together.
@@ -133,12 +140,17 @@ const (
 // do nothing and return arrays that must not be used. A Session belongs to one
 // goroutine.
 //
-// Activations are F32 arrays of shape [rows, width].
+// Activations are arrays of shape [rows, width] of type F32, BF16 or F16. All
+// operands of an operation have one type, weights included, and so has its
+// result. In the 16-bit types an operation computes in float32 and rounds its
+// result once, to nearest even, except where it says otherwise.
 type Session interface {
 	// FromHost copies t to the device.
 	FromHost(t *tensor.Tensor) Array
 	// ToHost copies a result to host memory. It returns nil after a failure.
 	ToHost(a Array) *tensor.Tensor
+	// Cast rounds x to another of the three types.
+	Cast(x Array, d tensor.DType) Array
 
 	// Gather returns the rows of table that ids name: [len(ids), width]. An id
 	// outside the table is a failure that names it.
@@ -149,12 +161,13 @@ type Session interface {
 	Linear(x, w, b Array) Array
 
 	// RMSNorm returns w · (x · 1/√(mean(x²)+eps)), statistics over each row in
-	// float32, in that association (Zhang and Sennrich, 2019).
+	// float32, in that association (Zhang and Sennrich, 2019). The product in
+	// parentheses is rounded to x's type.
 	RMSNorm(x, w Array, eps float32) Array
 	// LayerNorm returns (x−mean)/√(var+eps)·w + b over each row; w and b may be
 	// nil (Ba, Kiros and Hinton, 2016).
 	LayerNorm(x, w, b Array, eps float32) Array
-	// RowNormalize divides each row by max(‖row‖₂, eps).
+	// RowNormalize divides each row by max(‖row‖₂, eps), rounded to x's type.
 	RowNormalize(x Array, eps float32) Array
 
 	// Map applies f to every element.
@@ -167,10 +180,15 @@ type Session interface {
 
 	// Columns returns columns start ≤ c < start+width of every row.
 	Columns(x Array, start, width int) Array
+	// GroupColumns cuts every row into groups of equal width and returns columns
+	// start ≤ c < start+width of each group, side by side: [rows, groups·width].
+	GroupColumns(x Array, groups, start, width int) Array
 
 	// Rotary applies rotary position embedding (Su et al., 2021) to x
 	// [rows, heads·size]: cos and sin have one row of size/2 angles per row of x,
-	// and only the first 2·width(cos) elements of each head rotate.
+	// and only the first 2·width(cos) elements of each head rotate. When cos and
+	// sin have x's 16-bit type, each product is rounded and then their sum; when
+	// they are F32, the result is rounded once.
 	Rotary(x, cos, sin Array, heads int, style RotaryStyle) Array
 
 	// Append adds k and v [batch·steps, width] to the cache, row b·steps+t for
@@ -201,6 +219,13 @@ type AttentionInput struct {
 	Scale float32
 	// Causal lets query t see keys up to Offset + t only, where Offset = S − T.
 	Causal bool
+	// Window, when not 0, lets query t see keys from Offset + t − Window + 1 on
+	// only. It needs Causal.
+	Window int
+	// Wide keeps the scores in float32 up to the softmax. Without it, 16-bit types
+	// round the product q·kᵀ, its multiple, and the sum with Bias, each. The
+	// weights are rounded in any case.
+	Wide bool
 	// Mask has one entry per sequence and key, row-major [Batch, S]; false hides
 	// the key. Nil shows all. A query that may see no key attends to all S keys
 	// evenly, which is what the reference's finite additive masks amount to.

@@ -86,6 +86,39 @@ func goldenResults(t *testing.T, dev nn.Device) map[string]*tensor.Tensor {
 	})
 	results["attention"], results["attention weights"] = out.Context, out.Weights
 
+	for _, d := range []tensor.DType{tensor.BF16, tensor.F16} {
+		narrow := func(rows, width int) nn.Array { return s.Cast(host(rows, width), d) }
+		weight := func(use nn.Use, shape ...int) nn.Array {
+			x, err := tensor.New(d, shape...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range x.Uint16s() {
+				x.Uint16s()[i] = uint16(rng.Uint32()) & 0xbbff // finite in both types
+			}
+			return upload(t, dev, x, use)
+		}
+		name := d.String() + " "
+		x := narrow(5, 70)
+		results[name+"linear"] = s.Linear(x, weight(nn.AsMatrix, 33, 70), weight(nn.AsVector, 33))
+		results[name+"linear transposed"] = s.Linear(x, weight(nn.AsTransposed, 70, 33), nil)
+		results[name+"rmsnorm"] = s.RMSNorm(x, weight(nn.AsVector, 70), 1e-6)
+		results[name+"layernorm"] = s.LayerNorm(x, weight(nn.AsVector, 70), weight(nn.AsVector, 70), 1e-5)
+		results[name+"row normalize"] = s.RowNormalize(x, 1e-12)
+		results[name+"add"], results[name+"mul"], results[name+"scale"] = s.Add(x, narrow(5, 70)), s.Mul(x, x), s.Scale(x, 0.88)
+		for f := nn.SiLU; f <= nn.GELUTanhStepwise; f++ {
+			results[name+"map "+f.String()] = s.Map(f, x)
+		}
+		angles := narrow(5, 7)
+		results[name+"rotary"] = s.Rotary(x, angles, angles, 5, nn.RotateHalves)
+		results[name+"group columns"] = s.GroupColumns(x, 7, 2, 5)
+		out := s.Attention(nn.AttentionInput{
+			Q: narrow(29, 40), K: narrow(50, 20), V: narrow(50, 20), Batch: 1, Heads: 4, KVHeads: 2, HeadDim: 10,
+			Scale: 0.25, Causal: true, Window: 9, Weights: true,
+		})
+		results[name+"attention"], results[name+"attention weights"] = out.Context, out.Weights
+	}
+
 	host0 := map[string]*tensor.Tensor{}
 	for name, a := range results {
 		host0[name] = s.ToHost(a)

@@ -22,7 +22,16 @@ type Linear struct {
 // NewLinear uploads the weight of a linear map and, unless biasName is empty,
 // its bias.
 func NewLinear(dev Device, get TensorFunc, weightName, biasName string) (*Linear, error) {
-	w, err := upload(dev, get, weightName, AsMatrix, 2)
+	return newLinear(dev, get, weightName, biasName, AsMatrix)
+}
+
+// NewLinearTransposed is [NewLinear] for a weight that is stored as [in, out].
+func NewLinearTransposed(dev Device, get TensorFunc, weightName, biasName string) (*Linear, error) {
+	return newLinear(dev, get, weightName, biasName, AsTransposed)
+}
+
+func newLinear(dev Device, get TensorFunc, weightName, biasName string, use Use) (*Linear, error) {
+	w, err := upload(dev, get, weightName, use, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -163,16 +172,60 @@ func (n RowNormalize) ParamNames() []string { return nil }
 // Describe returns "rownormalize".
 func (n RowNormalize) Describe() string { return "rownormalize" }
 
+// Scaled multiplies every element by Factor.
+type Scaled struct{ Factor float32 }
+
+// Forward multiplies x.
+func (l Scaled) Forward(s Session, x Array) Array { return s.Scale(x, l.Factor) }
+
+// OutWidth returns in.
+func (l Scaled) OutWidth(in int) (int, error) { return anyWidth(in) }
+
+// ParamNames returns nothing.
+func (l Scaled) ParamNames() []string { return nil }
+
+// Describe returns "scale".
+func (l Scaled) Describe() string { return "scale" }
+
+// Every layer of this file keeps the type of its input.
+
+// OutDType returns in.
+func (*Linear) OutDType(in tensor.DType) tensor.DType { return in }
+
+// OutDType returns in.
+func (*RMSNorm) OutDType(in tensor.DType) tensor.DType { return in }
+
+// OutDType returns in.
+func (*LayerNorm) OutDType(in tensor.DType) tensor.DType { return in }
+
+// OutDType returns in.
+func (Activation) OutDType(in tensor.DType) tensor.DType { return in }
+
+// OutDType returns in.
+func (RowNormalize) OutDType(in tensor.DType) tensor.DType { return in }
+
+// OutDType returns in.
+func (Scaled) OutDType(in tensor.DType) tensor.DType { return in }
+
 var (
+	_ RowLocal = Scaled{}
 	_ RowLocal = (*Linear)(nil)
 	_ RowLocal = (*RMSNorm)(nil)
 	_ RowLocal = (*LayerNorm)(nil)
 	_ RowLocal = Activation{}
 	_ RowLocal = RowNormalize{}
+
+	_ Typed = (*Linear)(nil)
+	_ Typed = (*RMSNorm)(nil)
+	_ Typed = (*LayerNorm)(nil)
+	_ Typed = Activation{}
+	_ Typed = RowNormalize{}
+	_ Typed = Scaled{}
 )
 
 var unaryNames = [...]string{
 	SiLU: "silu", GELU: "gelu", GELUTanh: "gelu_tanh", ReLU: "relu", Tanh: "tanh", Sigmoid: "sigmoid",
+	GELUStepwise: "gelu_stepwise", GELUTanhStepwise: "gelu_tanh_stepwise",
 }
 
 // String returns the function's name, such as "silu".

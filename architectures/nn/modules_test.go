@@ -104,11 +104,11 @@ func TestFanout(t *testing.T) {
 
 func TestConstructorsCheckTheirTensors(t *testing.T) {
 	dev := open(t, nn.CPUOptions{})
-	half, err := tensor.New(tensor.F16, 2, 2)
+	integers, err := tensor.New(tensor.I16, 2, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	weights := checkpoint{"m": f32(t, make([]float32, 6), 2, 3), "v3": f32(t, make([]float32, 3), 3), "v2": f32(t, make([]float32, 2), 2), "half": half}
+	weights := checkpoint{"m": f32(t, make([]float32, 6), 2, 3), "v3": f32(t, make([]float32, 3), 3), "v2": f32(t, make([]float32, 2), 2), "integers": integers}
 	for name, c := range map[string]struct {
 		err  error
 		want string
@@ -116,7 +116,7 @@ func TestConstructorsCheckTheirTensors(t *testing.T) {
 		"missing":      {second(nn.NewLinear(dev, weights.Tensor, "absent", "")), "absent"},
 		"rank":         {second(nn.NewLinear(dev, weights.Tensor, "v3", "")), "v3 must have rank 2"},
 		"bias":         {second(nn.NewLinear(dev, weights.Tensor, "m", "v3")), "v3 [3] does not fit m [2,3]"},
-		"dtype":        {second(nn.NewLinear(dev, weights.Tensor, "half", "")), "F16"},
+		"dtype":        {second(nn.NewLinear(dev, weights.Tensor, "integers", "")), "I16"},
 		"norm rank":    {second(nn.NewRMSNorm(dev, weights.Tensor, "m", 0)), "m must have rank 1"},
 		"norm widths":  {second(nn.NewLayerNorm(dev, weights.Tensor, "v2", "v3", 0)), "v3 [3] does not fit v2 [2]"},
 		"norm missing": {second(nn.NewLayerNorm(dev, weights.Tensor, "", "absent", 0)), "absent"},
