@@ -12,44 +12,49 @@ import (
 	"github.com/hfcompress/compress/validation"
 )
 
-// wholeRows and wholeBytes bound the domains that are also called in one piece.
-const (
-	wholeRows  = 1 << 16
-	wholeBytes = 64 << 20
-)
-
-// publishedRows bounds the published boundaries that are called although no
-// profile ends there.
-const publishedRows = 4096
-
 // zeroFloor is the floor of relative L2 for one call of a block: a result that
 // is all zero has to be met exactly.
 const zeroFloor = 1e-30
 
-// Compare calls source and candidate with every token in many layouts and
-// compares all outputs. Blocks take flat ids, so a layout is a row count and an
-// order:
+// Compare calls source and candidate with every element of the domain in many
+// layouts and compares all outputs. Blocks take flat indices, so a layout is a
+// row count and an order:
 //
-//	whole        all tokens in one call (up to 65,536, and about 64 MiB)
-//	chunks       runs of ValidationChunk tokens, in order
+//	whole        all elements in one call (up to 65,536, and about 64 MiB)
+//	chunks       runs of ValidationChunk elements, in order
 //	reversed     the same backwards
 //	repeated     every run twice in one call
 //	strided      runs of a permutation
-//	single       every token alone
-//	identical    a token many times, at every boundary row count
-//	mixed        different tokens from several offsets, both ways, at the same
-//	covering     every token at every boundary row count
-//	empty        no tokens
+//	single       every element alone
+//	identical    an element many times, at every boundary row count
+//	mixed        different elements from several offsets, both ways, at the same
+//	covering     every element at every boundary row count
+//	empty        no elements
 //
 // Boundary row counts are 1, 2, those around every profile's MaxRows and the
-// device's published regimes, and every EvaluationRows. Values outside the
-// limits are counted in the result; an error is something else: a failing
-// device, a cancelled context or outputs that are not the declared ones.
+// device's published regimes, and every EvaluationRows.
+//
+// Large domains, whose evaluation takes more than Options.FullWork or leaves more
+// than about 64 MiB, are compared otherwise, unless Options.Exhaustive is set:
+//
+//	domain       every element at every route, once
+//
+// and the other layouts with a spread of elements, the first and last among
+// them. There [CompileFanout] compares the lookup with what the source gave when
+// the tables were made: digests taken before the rows were stored.
+//
+// Values outside the limits are counted in the result; an error is something
+// else: a failing device, a cancelled context or outputs that are not the
+// declared ones.
 func Compare(ctx context.Context, dev nn.Device, source, candidate nn.TokenBlock, o Options) (*Comparison, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
+	return compare(ctx, dev, source, candidate, o, nil)
+}
+
+func compare(ctx context.Context, dev nn.Device, source, candidate nn.TokenBlock, o Options, seen *evidence) (*Comparison, error) {
 	if source.NumTokens() != candidate.NumTokens() {
 		return nil, fmt.Errorf("%w: %d tokens in the source, %d in the candidate", ErrBlock, source.NumTokens(), candidate.NumTokens())
 	}
@@ -59,19 +64,31 @@ func Compare(ctx context.Context, dev nn.Device, source, candidate nn.TokenBlock
 	c := &comparer{
 		o: o, tokens: source.NumTokens(),
 		source: newEvaluator(ctx, dev, source), candidate: newEvaluator(ctx, dev, candidate),
-		gate: validation.Gate{MaxAbs: o.MaxAbs, RelL2: o.RelL2, Decisions: []string{}},
-		out: &Comparison{
-			Accepted: true, Bitwise: true, Tokens: source.NumTokens(),
-			MaxAbs: o.MaxAbs, RelL2: o.RelL2, RequireBitwise: o.RequireBitwise,
-		},
+		gate:   validation.Gate{MaxAbs: o.MaxAbs, RelL2: o.RelL2, Decisions: []string{}},
 		counts: map[int]bool{},
+	}
+	if d := nn.DomainOf(candidate); listed(d) {
+		c.tokens, c.keys = d.Size, d.Keys
+	}
+	c.out = &Comparison{
+		Accepted: true, Bitwise: true, Tokens: c.tokens,
+		MaxAbs: o.MaxAbs, RelL2: o.RelL2, RequireBitwise: o.RequireBitwise,
 	}
 	defer c.source.close()    //nolint:errcheck // closed below on success
 	defer c.candidate.close() //nolint:errcheck
 	for _, spec := range source.Outputs() {
 		c.out.Outputs = append(c.out.Outputs, OutputComparison{Name: spec.Name, Bitwise: true})
 	}
-	c.plan(boundaryRows(o.Profiles, dev.Info().Regimes))
+	sizes := boundaryRows(o.Profiles, dev.Info().Regimes)
+	if !o.Exhaustive && isLarge(c.source, c.tokens, o) {
+		c.out.Sampled = true
+		if err := c.domain(seen); err != nil {
+			return nil, err
+		}
+		c.planSamples(sizes)
+	} else {
+		c.planAll(sizes)
+	}
 	for _, l := range c.layouts {
 		if err := c.run(l); err != nil {
 			return nil, err
@@ -93,6 +110,7 @@ func Compare(ctx context.Context, dev nn.Device, source, candidate nn.TokenBlock
 type comparer struct {
 	o                 Options
 	tokens            int
+	keys              nn.Keys // of a listed domain, else nil
 	source, candidate *evaluator
 	gate              validation.Gate
 	layouts           []layout
@@ -101,125 +119,20 @@ type comparer struct {
 	total             int64
 }
 
-// layout makes its calls one by one, so that none but the current is held.
-type layout struct {
-	name  string
-	calls int
-	ids   func(call int) []int
-}
-
-// boundaryRows lists the row counts at which a change of bits is expected.
-func boundaryRows(profiles []Profile, regimes []nn.Regime) []int {
-	sizes := []int{1, 2}
-	for _, p := range profiles {
-		sizes = append(sizes, p.MaxRows-1, p.MaxRows, p.MaxRows+1, p.EvaluationRows)
+// id returns what both blocks are called with for an element.
+func (c *comparer) id(element int) int {
+	if c.keys == nil {
+		return element
 	}
-	for _, r := range regimes {
-		for _, n := range []int{r.MinRows - 1, r.MinRows, r.MaxRows, r.MaxRows + 1} {
-			if n <= publishedRows {
-				sizes = append(sizes, n)
-			}
-		}
-	}
-	sizes = slices.DeleteFunc(sizes, func(n int) bool { return n < 1 })
-	slices.Sort(sizes)
-	return slices.Compact(sizes)
-}
-
-func (c *comparer) add(name string, calls int, ids func(call int) []int) {
-	if calls > 0 {
-		c.layouts = append(c.layouts, layout{name, calls, ids})
-		c.total += int64(calls)
-	}
-}
-
-func (c *comparer) plan(sizes []int) {
-	v, chunk := c.tokens, min(c.o.ValidationChunk, max(1, c.tokens))
-	chunks := (v + chunk - 1) / chunk
-	// run lists tokens from..from+n of an order.
-	run := func(from, n int, order func(int) int) []int {
-		ids := make([]int, 0, n)
-		for i := from; i < min(from+n, v); i++ {
-			ids = append(ids, order(i))
-		}
-		return ids
-	}
-	forward := func(i int) int { return i }
-	backward := func(i int) int { return v - 1 - i }
-	permuted := stride(v)
-	if v <= wholeRows && v*c.source.rowCost <= wholeBytes {
-		c.add("whole", 1, func(int) []int { return run(0, v, forward) })
-	}
-	c.add("chunks", chunks, func(k int) []int { return run(k*chunk, chunk, forward) })
-	c.add("reversed", chunks, func(k int) []int { return run(k*chunk, chunk, backward) })
-	c.add("repeated", chunks, func(k int) []int {
-		ids := run(k*chunk, chunk, forward)
-		return append(ids, ids...)
-	})
-	c.add("strided", chunks, func(k int) []int { return run(k*chunk, chunk, permuted) })
-	c.add("single", v, func(k int) []int { return []int{k} })
-	for _, n := range sizes {
-		if n == 1 {
-			continue // single
-		}
-		tokens := min(v, max(1, c.o.IdenticalRows/len(sizes)/n))
-		c.add("identical", tokens, func(k int) []int { return identical(k*v/tokens, n) })
-	}
-	for _, n := range sizes {
-		for _, offset := range []int{0, v / 2, v - 1} {
-			mixed := func(back bool) []int {
-				ids := make([]int, n)
-				for k := range ids {
-					at := k
-					if back {
-						at = n - 1 - k
-					}
-					ids[at] = (3*k + offset) % v
-				}
-				return ids
-			}
-			c.add("mixed", 2, func(k int) []int { return mixed(k == 1) })
-		}
-	}
-	for _, n := range sizes {
-		if n > 1 {
-			c.add("covering", (v+n-1)/n, func(k int) []int {
-				ids := make([]int, n)
-				for i := range ids {
-					ids[i] = permuted((k*n + i) % v)
-				}
-				return ids
-			})
-		}
-	}
-	c.add("empty", 1, func(int) []int { return nil })
-}
-
-// stride returns the permutation i → i·s mod v with s near the golden ratio of v
-// and without a common factor, so that neighbours come from far apart.
-func stride(v int) func(int) int {
-	s := max(1, int(float64(v)*0.6180339887))
-	for gcd(s, v) != 1 {
-		s++
-	}
-	return func(i int) int { return int(int64(i) * int64(s) % int64(v)) }
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
+	return int(c.keys[element])
 }
 
 func (c *comparer) run(l layout) error {
-	last := len(c.out.Layouts) - 1
-	if last < 0 || c.out.Layouts[last].Name != l.name {
-		c.out.Layouts = append(c.out.Layouts, LayoutReport{Name: l.name})
-		last++
-	}
 	for k := range l.calls {
-		ids := l.ids(k)
+		ids := l.elements(k)
+		for i, e := range ids {
+			ids[i] = c.id(e)
+		}
 		want, err := c.source.call(ids)
 		if err != nil {
 			return fmt.Errorf("source, layout %s: %w", l.name, err)
@@ -228,9 +141,7 @@ func (c *comparer) run(l layout) error {
 		if err != nil {
 			return fmt.Errorf("candidate, layout %s: %w", l.name, err)
 		}
-		c.out.Layouts[last].Calls++
-		c.out.Calls++
-		c.out.Rows += int64(len(ids))
+		c.record(l.name, 1, int64(len(ids)))
 		c.counts[len(ids)] = true
 		for i := range want {
 			c.output(&c.out.Outputs[i], l.name, ids, want[i], got[i])

@@ -3,10 +3,10 @@ package finitepass
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/nn"
-	"github.com/hfcompress/compress/tensor"
 )
 
 // CompileFanout evaluates every token of source on dev at every profile and
@@ -25,6 +25,10 @@ func CompileFanout(ctx context.Context, dev nn.Device, spec architectures.BlockS
 	if o.Inventory == nil {
 		return nil, nil, fmt.Errorf("%w: no inventory", ErrOptions)
 	}
+	if err := o.checkSpec(spec); err != nil && !isRefusal(err) {
+		return nil, nil, err
+	}
+	spec = o.effective(spec, source)
 	report := newBlockReport(dev, spec, o)
 	lookup, err := compile(ctx, dev, spec, source, o, report)
 	if err != nil {
@@ -41,7 +45,7 @@ func CompileFanout(ctx context.Context, dev nn.Device, spec architectures.BlockS
 
 func newBlockReport(dev nn.Device, spec architectures.BlockSpec, o Options) *BlockReport {
 	return &BlockReport{
-		Path: spec.Path, Contract: o.Contract, NumTokens: spec.NumTokens,
+		Path: spec.Path, Contract: contractFor(spec), NumTokens: spec.NumTokens, Domain: spec.Domain,
 		Outputs: spec.Outputs, Embedding: spec.Embedding, Removes: spec.Removes,
 		Profiles: append([]Profile{}, o.Profiles...),
 		Plan:     PlanBlock(spec, o.Inventory, len(o.Profiles)),
@@ -52,6 +56,9 @@ func newBlockReport(dev nn.Device, spec architectures.BlockSpec, o Options) *Blo
 func (r *BlockReport) refuse(reason string) { r.Status, r.Reason = Refused, reason }
 
 func compile(ctx context.Context, dev nn.Device, spec architectures.BlockSpec, source nn.TokenBlock, o Options, report *BlockReport) (*Lookup, error) {
+	if err := o.checkSpec(spec); err != nil {
+		return nil, err
+	}
 	if p := report.Plan; p.Refusal != "" && !(o.IgnorePlan && p.sizeOnly) {
 		report.refuse(p.Refusal)
 		return nil, nil
@@ -63,7 +70,7 @@ func compile(ctx context.Context, dev nn.Device, spec architectures.BlockSpec, s
 	if src.fanout != nil {
 		report.Residual = src.fanout.Residual
 	}
-	routes, err := evaluate(ctx, dev, src, o)
+	routes, seen, err := evaluate(ctx, dev, src, o)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +94,7 @@ func compile(ctx context.Context, dev nn.Device, spec architectures.BlockSpec, s
 			return nil, err
 		}
 	}
-	if report.Comparison, err = Compare(ctx, dev, source, lookup, o); err != nil {
+	if report.Comparison, err = compare(ctx, dev, source, lookup, o, seen); err != nil {
 		return nil, err
 	}
 	report.Digest = lookup.Digest()
@@ -110,11 +117,74 @@ type sourceBlock struct {
 	branches []nn.Output
 	outputs  []nn.Output
 	stays    Amount // the embedding, when it is not removed
+	// elements is the size of the domain, and ids[i] what the source is called with
+	// for element i; nil for i itself.
+	elements int
+	ids      []int
+}
+
+// id returns what the source is called with for element i.
+func (s *sourceBlock) id(i int) int {
+	if s.ids == nil {
+		return i
+	}
+	return s.ids[i]
+}
+
+// elementsOf returns the size of a declared domain.
+func elementsOf(spec architectures.BlockSpec) int {
+	if spec.Domain != nil {
+		return spec.Domain.Size
+	}
+	return spec.NumTokens
+}
+
+func contractFor(spec architectures.BlockSpec) string {
+	if listed(spec.Domain) {
+		return architectures.ReachableIDsOnly
+	}
+	return architectures.ContractOf(spec.Domain)
+}
+
+// effective applies o.ReachableIDs to a declaration: the listed ids become the
+// domain, and an embedding that only the block reads goes with the rest, its rows
+// being an output like the others.
+func (o Options) effective(spec architectures.BlockSpec, source nn.TokenBlock) architectures.BlockSpec {
+	if len(o.ReachableIDs) == 0 || spec.Domain != nil {
+		return spec
+	}
+	domain, err := nn.ListedTokens(o.ReachableIDs)
+	if err != nil { // withDefaults checked it
+		panic(err)
+	}
+	spec.Domain = domain
+	f, ok := source.(*nn.Fanout)
+	if !ok || !spec.OwnsEmbedding || slices.Contains(spec.Removes, spec.Embedding) {
+		return spec
+	}
+	spec.Removes = append(slices.Clone(spec.Removes), spec.Embedding)
+	if f.Residual != "" {
+		spec.Outputs = append(slices.Clone(spec.Outputs), nn.Output{
+			Name: f.Residual, Width: f.Embedding.Width(), DType: f.Embedding.DType(),
+		})
+	}
+	return spec
 }
 
 // openSource checks that the block that runs is the one that was declared.
 func openSource(spec architectures.BlockSpec, block nn.TokenBlock) (*sourceBlock, error) {
-	s := &sourceBlock{spec: spec, block: block}
+	s := &sourceBlock{spec: spec, block: block, elements: elementsOf(spec)}
+	if listed(spec.Domain) {
+		if last := spec.Domain.Keys[s.elements-1]; last >= uint64(spec.NumTokens) {
+			return nil, fmt.Errorf("%w: token id %d of %d", ErrBlock, last, spec.NumTokens)
+		}
+		s.ids = make([]int, s.elements)
+		for i, k := range spec.Domain.Keys {
+			s.ids[i] = int(k)
+		}
+	} else if have := nn.DomainOf(block); !have.Equal(spec.Domain) {
+		return nil, fmt.Errorf("%w: the domain is %v, declared %v", ErrBlock, have, spec.Domain)
+	}
 	if f, ok := block.(*nn.Fanout); ok {
 		if err := f.Validate(); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrBlock, err)
@@ -125,19 +195,17 @@ func openSource(spec architectures.BlockSpec, block nn.TokenBlock) (*sourceBlock
 		if f.Embedding.Width() != spec.EmbeddingWidth {
 			return nil, fmt.Errorf("%w: the embedding has width %d, declared %d", ErrBlock, f.Embedding.Width(), spec.EmbeddingWidth)
 		}
-		for _, name := range spec.Removes {
-			if name == spec.Embedding && f.Residual != "" {
-				return nil, fmt.Errorf("%w: the embedding %q is declared as removed, and the residual %q reads it", ErrBlock, name, f.Residual)
-			}
-		}
 		s.fanout = f
+		if s.removesEmbedding() && f.Residual != "" && !s.tablesResidual() {
+			return nil, fmt.Errorf("%w: the embedding %q is declared as removed, and the residual %q reads it", ErrBlock, spec.Embedding, f.Residual)
+		}
 	}
 	if block.NumTokens() != spec.NumTokens {
 		return nil, fmt.Errorf("%w: %d tokens, declared %d", ErrBlock, block.NumTokens(), spec.NumTokens)
 	}
 	s.outputs = block.Outputs()
 	s.branches = s.outputs
-	if s.fanout != nil && s.fanout.Residual != "" {
+	if s.liveResidual() {
 		s.branches = s.outputs[:len(s.outputs)-1]
 	}
 	if len(s.branches) != len(spec.Outputs) {
@@ -154,118 +222,25 @@ func openSource(spec architectures.BlockSpec, block nn.TokenBlock) (*sourceBlock
 
 // embedding returns the model's table where the lookup may read it.
 func (s *sourceBlock) embedding() nn.Table {
-	if s.fanout == nil || s.removesEmbedding() {
+	if s.fanout == nil || s.fanout.EmbeddingName == "" || s.fanout.Pair != nil || s.removesEmbedding() {
 		return nil
 	}
 	return s.fanout.Embedding
 }
 
 func (s *sourceBlock) removesEmbedding() bool {
-	for _, name := range s.spec.Removes {
-		if name == s.spec.Embedding {
-			return true
-		}
-	}
-	return false
+	return s.spec.Embedding != "" && slices.Contains(s.spec.Removes, s.spec.Embedding)
 }
 
-// evaluate returns the tables of every route, bulk first: one tensor
-// [tokens, width] per branch.
-func evaluate(ctx context.Context, dev nn.Device, src *sourceBlock, o Options) ([][]*tensor.Tensor, error) {
-	e := newEvaluator(ctx, dev, src.block)
-	defer e.close() //nolint:errcheck // a failure of the last session has been returned by call
-	total := int64(src.spec.NumTokens) * int64(1+len(o.Profiles))
-	done := int64(0)
-	step := func(n int) {
-		if done += int64(n); o.Progress != nil {
-			o.Progress("compile", done, total)
-		}
-	}
-	bulk, err := evaluateBulk(e, src, o, step)
-	if err != nil {
-		return nil, fmt.Errorf("bulk table: %w", err)
-	}
-	routes := [][]*tensor.Tensor{bulk}
-	for i, p := range o.Profiles {
-		t, err := evaluateProfile(e, src, p, step)
-		if err != nil {
-			return nil, fmt.Errorf("profile %d (max_rows %d, evaluation_rows %d): %w", i, p.MaxRows, p.EvaluationRows, err)
-		}
-		routes = append(routes, t)
-	}
-	return routes, e.close()
+// tablesResidual reports whether the residual's rows are a table like the
+// others.
+func (s *sourceBlock) tablesResidual() bool {
+	n := len(s.spec.Outputs)
+	return n > 0 && s.spec.Outputs[n-1].Name == s.fanout.Residual
 }
 
-func emptyTables(src *sourceBlock) ([]*tensor.Tensor, error) {
-	out := make([]*tensor.Tensor, len(src.branches))
-	for i, b := range src.branches {
-		var err error
-		if out[i], err = tensor.New(b.DType, src.spec.NumTokens, b.Width); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// evaluateBulk calls the block with chunks of different tokens. All calls have
-// the same row count, which the bulk route serves: the last chunk is filled up
-// with tokens from the start again.
-func evaluateBulk(e *evaluator, src *sourceBlock, o Options, step func(int)) ([]*tensor.Tensor, error) {
-	tables, err := emptyTables(src)
-	if err != nil {
-		return nil, err
-	}
-	v := src.spec.NumTokens
-	rows := bulkChunk(v, o)
-	ids := make([]int, rows)
-	for from := 0; from < v; from += rows {
-		for i := range ids {
-			ids[i] = (from + i) % v
-		}
-		results, err := e.call(ids)
-		if err != nil {
-			return nil, err
-		}
-		n := min(rows, v-from)
-		for i, t := range tables {
-			if at := notFinite(results[i]); at >= 0 {
-				return nil, fmt.Errorf("%w: output %q, token %d", ErrNonFinite, src.branches[i].Name, ids[at/src.branches[i].Width])
-			}
-			width := len(t.Bytes()) / v
-			copy(t.Bytes()[from*width:], results[i].Bytes()[:n*width])
-		}
-		step(n)
-	}
-	return tables, nil
-}
-
-// bulkChunk is the row count of the calls that make the bulk table.
-func bulkChunk(tokens int, o Options) int {
-	return max(min(o.ChunkRows, tokens), bulkRows(o.Profiles))
-}
-
-// evaluateProfile calls the block once per token with identical rows, and
-// refuses tokens whose positions disagree.
-func evaluateProfile(e *evaluator, src *sourceBlock, p Profile, step func(int)) ([]*tensor.Tensor, error) {
-	tables, err := emptyTables(src)
-	if err != nil {
-		return nil, err
-	}
-	for id := range src.spec.NumTokens {
-		results, err := e.call(identical(id, p.EvaluationRows))
-		if err != nil {
-			return nil, err
-		}
-		for i, t := range tables {
-			if at := sameRows(results[i]); at >= 0 {
-				return nil, fmt.Errorf("%w: output %q, token %d, position %d differs from position 0", ErrPositions, src.branches[i].Name, id, at)
-			}
-			if notFinite(results[i]) >= 0 {
-				return nil, fmt.Errorf("%w: output %q, token %d", ErrNonFinite, src.branches[i].Name, id)
-			}
-			copy(t.Row(id), results[i].Row(0))
-		}
-		step(1)
-	}
-	return tables, nil
+// liveResidual reports whether the residual is read from the model's own
+// embedding.
+func (s *sourceBlock) liveResidual() bool {
+	return s.fanout != nil && s.fanout.Residual != "" && !s.tablesResidual()
 }

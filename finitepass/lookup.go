@@ -56,7 +56,7 @@ type cut struct {
 	whole  bool // the only reader of all the columns
 }
 
-var _ nn.TokenBlock = (*Lookup)(nil)
+var _ nn.Keyed = (*Lookup)(nil)
 
 // Open builds a lookup from a recipe and the tensors that get hands out by the
 // names of [Lookup.Tensors], and uploads the tables to dev. embedding is the
@@ -94,12 +94,17 @@ func Open(recipe *Recipe, get func(name string) (*tensor.Tensor, error), embeddi
 	if err := l.load(get); err != nil {
 		return nil, err
 	}
-	for i := range l.tables {
-		if l.tables[i].uploaded, err = dev.UploadRows(l.tables[i].rows); err != nil {
-			return nil, fmt.Errorf("upload table %q: %w", l.tables[i].Name, err)
+	l.plan()
+	for _, p := range l.routes {
+		for _, at := range p.gathers {
+			if at < 0 || l.tables[at].uploaded != nil {
+				continue
+			}
+			if l.tables[at].uploaded, err = dev.UploadRows(l.tables[at].rows); err != nil {
+				return nil, fmt.Errorf("upload table %q: %w", l.tables[at].Name, err)
+			}
 		}
 	}
-	l.plan()
 	l.digest = l.hash()
 	return l, nil
 }
@@ -125,24 +130,33 @@ func (l *Lookup) load(get func(name string) (*tensor.Tensor, error)) error {
 		}
 		sets[s.Name] = set
 	}
+	want := func(name string, d tensor.DType, shape ...int) (*tensor.Tensor, error) {
+		t, err := take(name)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("tensor %q: %w", name, err)
+		case t == nil:
+			return nil, fmt.Errorf("%w: tensor %q is missing", ErrRecipe, name)
+		case t.DType() != d || !t.Shape().Equal(shape):
+			return nil, fmt.Errorf("%w: tensor %q is %v, expected %v%v", ErrRecipe, name, t, d, tensor.Shape(shape))
+		}
+		return t, nil
+	}
+	opened := &openedTables{want: want, sets: sets, plain: map[string]*tensor.Tensor{}, parts: map[string]*tensor.Tensor{}}
 	for _, r := range l.recipe.Tables {
-		if r.Set != nil {
-			l.tables = append(l.tables, table{TableRecipe: r, rows: sets[r.Set.Name].Route(r.Set.Route)})
-			continue
+		if r.Projection == nil {
+			if err := opened.open(r); err != nil {
+				return err
+			}
 		}
-		t, err := take(tableTensor(r.Name))
-		if err != nil {
-			return fmt.Errorf("table %q: %w", r.Name, err)
-		}
-		if t == nil {
-			return fmt.Errorf("%w: table %q is missing", ErrRecipe, r.Name)
-		}
-		if t.DType() != r.DType || !t.Shape().Equal(tensor.Shape{r.Rows, r.Width}) {
-			return fmt.Errorf("%w: table %q is %v, expected %v[%d,%d]", ErrRecipe, r.Name, t, r.DType, r.Rows, r.Width)
-		}
-		rows, err := nn.TensorRows(t)
-		if err != nil {
-			return fmt.Errorf("%w: table %q: %w", ErrRecipe, r.Name, err)
+	}
+	for _, r := range l.recipe.Tables {
+		rows := opened.rows[r.Name]
+		if r.Projection != nil {
+			var err error
+			if rows, err = opened.project(r); err != nil {
+				return err
+			}
 		}
 		l.tables = append(l.tables, table{TableRecipe: r, rows: rows})
 	}
@@ -151,6 +165,9 @@ func (l *Lookup) load(get func(name string) (*tensor.Tensor, error)) error {
 }
 
 func tableTensor(table string) string       { return "tables." + table }
+func indexTensor(table string) string       { return tableTensor(table) + ".index" }
+func normsTensor(table string) string       { return tableTensor(table) + ".norms" }
+func biasTensor(table string) string        { return tableTensor(table) + ".bias" }
 func setTensor(set, tensorIn string) string { return "sets." + set + "." + tensorIn }
 
 // plan resolves names to indices once.
@@ -189,8 +206,12 @@ func (l *Lookup) plan() {
 	}
 }
 
-// NumTokens returns the size of the domain.
+// NumTokens bounds the indices that Forward takes. It is the size of the domain,
+// except for listed token ids, which lie below it.
 func (l *Lookup) NumTokens() int { return l.recipe.NumTokens }
+
+// Domain says what indices mean; nil means token ids. Callers must not change it.
+func (l *Lookup) Domain() *nn.Domain { return l.recipe.Domain }
 
 // Outputs lists the results in order; callers must not change the list.
 func (l *Lookup) Outputs() []nn.Output { return l.outputs }
@@ -208,25 +229,25 @@ func (l *Lookup) Route(n int) int { return route(l.profiles, n) }
 // failure of the session that names it.
 func (l *Lookup) Forward(s nn.Session, ids []int) []nn.Array {
 	p := l.routes[l.Route(len(ids))]
-	for _, id := range ids {
-		if id < 0 || id >= l.recipe.NumTokens {
-			// Tables of one row are gathered with other ids, so the device would not see
-			// this one; show it a table for which it is invalid too.
-			bad := s.Gather(l.gatherTable(p.gathers[0]), []int{id})
-			out := make([]nn.Array, len(p.outputs))
-			for i := range out {
-				out[i] = bad
-			}
-			return out
+	elements, err := l.elements(ids)
+	if err != nil {
+		bad := nn.Refuse(s, l.gatherTable(p.gathers[0]), err)
+		out := make([]nn.Array, len(p.outputs))
+		for i := range out {
+			out[i] = bad
 		}
+		return out
 	}
 	rows := make([]nn.Array, len(p.gathers))
 	for i, at := range p.gathers {
-		if at >= 0 && l.tables[at].Rows < l.recipe.NumTokens {
+		switch {
+		case at < 0:
+			rows[i] = s.Gather(l.embedding, ids)
+		case l.tables[at].Rows == 1:
 			rows[i] = s.Gather(l.tables[at].uploaded, make([]int, len(ids)))
-			continue
+		default:
+			rows[i] = s.Gather(l.tables[at].uploaded, elements)
 		}
-		rows[i] = s.Gather(l.gatherTable(at), ids)
 	}
 	out := make([]nn.Array, len(p.outputs))
 	for i, c := range p.outputs {
@@ -237,6 +258,26 @@ func (l *Lookup) Forward(s nn.Session, ids []int) []nn.Array {
 		out[i] = s.Columns(rows[c.gather], c.start, c.width)
 	}
 	return out
+}
+
+// elements returns the table rows of ids.
+func (l *Lookup) elements(ids []int) ([]int, error) {
+	for _, id := range ids {
+		if id < 0 || id >= l.recipe.NumTokens {
+			return nil, fmt.Errorf("%w: id %d is outside 0..%d", nn.ErrIndex, id, l.recipe.NumTokens-1)
+		}
+	}
+	if !listed(l.recipe.Domain) {
+		return ids, nil
+	}
+	out := make([]int, len(ids))
+	for i, id := range ids {
+		var err error
+		if out[i], err = l.recipe.Domain.Index(uint64(id)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func (l *Lookup) gatherTable(at int) nn.Table {

@@ -204,6 +204,9 @@ func (m *modelCompiler) block(spec architectures.BlockSpec) error {
 			m.o.Options.Progress(step, done, total)
 		}
 	}
+	if source, err := m.source.Block(spec.Path); err == nil {
+		spec = o.effective(spec, source)
+	}
 	report := newBlockReport(dev, spec, o)
 	m.observe(Event{Step: "plan", Path: spec.Path, Detail: report.Plan.Arithmetic})
 	lookup, err := m.compile(dev, spec, o, &report)
@@ -226,6 +229,10 @@ func (m *modelCompiler) compile(dev nn.Device, spec architectures.BlockSpec, o O
 	r := *report
 	if reason := m.overlap(spec); reason != "" {
 		r.refuse(reason)
+		return nil, nil
+	}
+	if err := o.checkSpec(spec); err != nil {
+		r.refuse(err.Error())
 		return nil, nil
 	}
 	if r.Plan.Refusal != "" && !(o.IgnorePlan && r.Plan.sizeOnly) {
@@ -271,7 +278,7 @@ func (m *modelCompiler) overlap(spec architectures.BlockSpec) string {
 		}
 	}
 	for _, name := range append([]string{spec.Embedding}, spec.Removes...) {
-		if path, ok := m.taken[name]; ok {
+		if path, ok := m.taken[name]; ok && name != "" {
 			return fmt.Sprintf("tensor %q is removed with the block %q", name, path)
 		}
 	}

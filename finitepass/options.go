@@ -3,15 +3,26 @@ package finitepass
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/tensor"
 )
 
 // Options adjust [CompileFanout]. Only Contract and Inventory are required.
 type Options struct {
-	// Contract is the caller's promise; it must be
-	// [architectures.TokenIndicesOnly].
-	Contract string
+	// Contract is the caller's promise, such as [architectures.TokenIndicesOnly],
+	// and Contracts lists further ones: a model may have blocks over several
+	// domains. A block needs the contract of its domain.
+	Contract  string
+	Contracts []string
+	// ReachableIDs, when not empty, compiles blocks over token ids for these ids
+	// alone; the lookups refuse all others. It needs the contract
+	// [architectures.ReachableIDsOnly] too. Where nothing but the block reads the
+	// embedding, the rows of these ids take its place.
+	ReachableIDs []int
 	// Inventory says what the model holds, for the owner audit and the accounts.
 	Inventory *Inventory
 	// Profiles lists the row-count profiles.
@@ -39,6 +50,14 @@ type Options struct {
 	// identical tokens at one row count, 1,048,576 if 0. Where all tokens do not
 	// fit, evenly spread ones are taken.
 	IdenticalRows int
+	// FullWork bounds the domains that are compared with every element in every
+	// layout, by the multiply-adds that evaluating them once takes; 2³⁴ if 0.
+	// Exhaustive compares larger ones in the same way: see [Compare].
+	FullWork   int64
+	Exhaustive bool
+	// Alloc makes the tables; [tensor.New] if nil. It lets large tables lie in a
+	// mapped file instead of memory.
+	Alloc func(d tensor.DType, shape ...int) (*tensor.Tensor, error)
 	// Hooks are for tests.
 	Hooks Hooks
 	// Progress, when not nil, is told how many rows of the work are done.
@@ -58,13 +77,23 @@ const (
 	defaultValidationChunk = 257
 	defaultTolerance       = 1e-5
 	defaultIdenticalRows   = 1 << 20
+	defaultFullWork        = 1 << 34
 	maxChunkRows           = 1 << 20
 )
 
 // withDefaults checks o and fills zero values.
 func (o Options) withDefaults() (Options, error) {
-	if o.Contract != architectures.TokenIndicesOnly {
-		return o, fmt.Errorf("%w: contract is %q, expected %q", ErrContract, o.Contract, architectures.TokenIndicesOnly)
+	if err := o.checkContracts(); err != nil {
+		return o, err
+	}
+	if o.FullWork < 0 {
+		return o, fmt.Errorf("%w: FullWork is %d", ErrOptions, o.FullWork)
+	}
+	if o.FullWork == 0 {
+		o.FullWork = defaultFullWork
+	}
+	if o.Alloc == nil {
+		o.Alloc = tensor.New
 	}
 	if err := CheckProfiles(o.Profiles); err != nil {
 		return o, err
@@ -101,4 +130,45 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("%w: XORBase is %d, expected −1 to %d", ErrOptions, o.XORBase, len(o.Profiles))
 	}
 	return o, nil
+}
+
+var contracts = []string{
+	architectures.TokenIndicesOnly, architectures.ReachableIDsOnly, architectures.DeclaredTimestepsOnly,
+	architectures.DeclaredPairsOnly, architectures.ConstantInputOnly,
+}
+
+func (o Options) checkContracts() error {
+	if o.Contract == "" && len(o.Contracts) == 0 {
+		return fmt.Errorf("%w: no contract, expected %q or that of another domain", ErrContract, architectures.TokenIndicesOnly)
+	}
+	for _, c := range append([]string{o.Contract}, o.Contracts...) {
+		if c != "" && !slices.Contains(contracts, c) {
+			return fmt.Errorf("%w: contract is %q, expected %s", ErrContract, c, strings.Join(contracts, ", "))
+		}
+	}
+	if len(o.ReachableIDs) > 0 {
+		if !o.promises(architectures.ReachableIDsOnly) {
+			return fmt.Errorf("%w: reachable ids are given without the contract %q", ErrContract, architectures.ReachableIDsOnly)
+		}
+		if _, err := nn.ListedTokens(o.ReachableIDs); err != nil {
+			return fmt.Errorf("%w: ReachableIDs: %w", ErrOptions, err)
+		}
+	}
+	return nil
+}
+
+func (o Options) promises(contract string) bool {
+	return o.Contract == contract || slices.Contains(o.Contracts, contract)
+}
+
+// checkSpec refuses a block whose contract is not given.
+func (o Options) checkSpec(spec architectures.BlockSpec) error {
+	need := architectures.ContractOf(spec.Domain)
+	if spec.Contract != need {
+		return fmt.Errorf("%w: block %q declares the contract %q, its domain needs %q", ErrBlock, spec.Path, spec.Contract, need)
+	}
+	if !o.promises(need) {
+		return fmt.Errorf("%w: block %q needs %q", ErrContract, spec.Path, need)
+	}
+	return nil
 }

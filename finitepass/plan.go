@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -45,9 +46,10 @@ type Plan struct {
 func PlanBlock(spec architectures.BlockSpec, inv *Inventory, profiles int) Plan {
 	p := Plan{Path: spec.Path, Tables: 1 + max(profiles, 0), Refusal: spec.Refusal}
 	var words string
+	elements := elementsOf(spec)
 	for i, o := range spec.Outputs {
-		p.TableValues += int64(spec.NumTokens) * int64(o.Width)
-		p.TableBytes += int64(spec.NumTokens) * int64(o.Width) * int64(o.DType.Size())
+		p.TableValues += int64(elements) * int64(o.Width)
+		p.TableBytes += int64(elements) * int64(o.Width) * int64(o.DType.Size())
 		if i > 0 {
 			words += " + "
 		}
@@ -74,8 +76,8 @@ func PlanBlock(spec architectures.BlockSpec, inv *Inventory, profiles int) Plan 
 		p.BreakEvenTables = max(0, (best-1)/p.TableBytes)
 	}
 	p.Arithmetic = fmt.Sprintf(
-		"%d tokens × (%s) columns = %s values, %s bytes per table; removes %s values, %s bytes; %d full table%s: %s %s bytes",
-		spec.NumTokens, words, digits(p.TableValues), digits(p.TableBytes),
+		"%d %s × (%s) columns = %s values, %s bytes per table; removes %s values, %s bytes; %d full table%s: %s %s bytes",
+		elements, elementName(spec.Domain), words, digits(p.TableValues), digits(p.TableBytes),
 		digits(removed.Values), digits(removed.ResidentBytes),
 		p.Tables, plural(p.Tables), saves(p.BytesSaved), digits(abs(p.BytesSaved)))
 	if in, out := inv.Consumer(spec.Removes); in != "" {
@@ -111,6 +113,17 @@ func checkSpec(spec architectures.BlockSpec) error {
 		}
 	}
 	return nil
+}
+
+// elementName says what the elements of a domain are called.
+func elementName(d *nn.Domain) string {
+	switch {
+	case d == nil || d.Kind == nn.TokenIDs:
+		return "tokens"
+	case d.Kind == nn.Constant:
+		return "constant"
+	}
+	return string(d.Kind)
 }
 
 func saves(n int64) string {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/internal/strictjson"
 	"github.com/hfcompress/compress/pack/xortable"
@@ -13,12 +12,14 @@ import (
 )
 
 // RecipeKind is the kind that a [Recipe] carries. Version 1 has no profiles and
-// version 2 has at least one.
+// version 2 has at least one. Version 3 may have profiles, and has what the first
+// two do not know: a domain, or tables in further codings.
 const (
 	RecipeKind = "finite_token_fanout"
 
 	recipePlain    = 1
 	recipeProfiles = 2
+	recipeFurther  = 3
 )
 
 // EmbeddingTable is the name by which a [Location] means the model's own
@@ -30,9 +31,13 @@ const EmbeddingTable = "embedding"
 type Recipe struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
-	// InputContract is [architectures.TokenIndicesOnly].
+	// InputContract is what callers promised: see [architectures.ContractOf].
 	InputContract string `json:"input_contract"`
-	NumTokens     int    `json:"num_tokens"`
+	// NumTokens bounds the indices that the lookup is called with.
+	NumTokens int `json:"num_tokens"`
+	// Domain says what the indices mean; nil means the token ids below NumTokens.
+	// For listed token ids, tables have a row for each of them.
+	Domain *nn.Domain `json:"domain,omitempty"`
 	// Embedding describes the model's embedding; nil when no output reads it.
 	Embedding *EmbeddingRecipe `json:"embedding,omitempty"`
 	Tables    []TableRecipe    `json:"tables"`
@@ -50,14 +55,20 @@ type EmbeddingRecipe struct {
 	Width  int          `json:"width"`
 }
 
-// TableRecipe is one table: a tensor "tables.<name>" [rows, width], or a route
-// of a set. Rows is the number of tokens, or 1 when all rows are the same.
+// TableRecipe is one table: a tensor "tables.<name>" [rows, width], or one of
+// the further codings. Rows is the number of elements of the domain, or 1 when
+// all rows are the same.
 type TableRecipe struct {
 	Name  string       `json:"name"`
 	DType tensor.DType `json:"dtype"`
 	Rows  int          `json:"rows"`
 	Width int          `json:"width"`
-	Set   *SetRoute    `json:"set,omitempty"`
+	// Set: the table is a route of an XOR family.
+	Set *SetRoute `json:"set,omitempty"`
+	// Index: equal rows are stored once.
+	Index *IndexRecipe `json:"index,omitempty"`
+	// Projection: the table is computed from another one.
+	Projection *ProjectionRecipe `json:"projection,omitempty"`
 }
 
 // SetRoute points into a set.
@@ -171,20 +182,25 @@ func (r *Recipe) validate() error {
 	switch {
 	case r.Kind != RecipeKind:
 		return fmt.Errorf("kind is %s, expected %q", quoteShort(r.Kind), RecipeKind)
-	case r.Version != recipePlain && r.Version != recipeProfiles:
-		return fmt.Errorf("version is %d, this program reads 1 and 2", r.Version)
+	case r.Version < recipePlain || r.Version > recipeFurther:
+		return fmt.Errorf("version is %d, this program reads 1 to 3", r.Version)
+	case (r.Version == recipeFurther) != r.further():
+		return fmt.Errorf("version %d and what the recipe holds do not agree", r.Version)
 	case r.Version == recipePlain && len(r.Profiles) > 0:
 		return fmt.Errorf("version 1 has no profiles, this one has %d", len(r.Profiles))
 	case r.Version == recipeProfiles && len(r.Profiles) == 0:
 		return fmt.Errorf("version 2 has profiles, this one has none")
-	case r.InputContract != architectures.TokenIndicesOnly:
-		return fmt.Errorf("input contract is %s, expected %q", quoteShort(r.InputContract), architectures.TokenIndicesOnly)
+	case r.InputContract != r.contract():
+		return fmt.Errorf("input contract is %s, expected %q", quoteShort(r.InputContract), r.contract())
 	case r.NumTokens < 1:
 		return fmt.Errorf("num_tokens is %d", r.NumTokens)
 	case len(r.Tables) > maxRecipeTables || len(r.Sets) > maxRecipeTables:
 		return fmt.Errorf("more than %d tables", maxRecipeTables)
 	case len(r.Outputs) == 0 || len(r.Outputs) > maxRecipeTables:
 		return fmt.Errorf("%d outputs, expected 1 to %d", len(r.Outputs), maxRecipeTables)
+	}
+	if err := r.validateDomain(); err != nil {
+		return err
 	}
 	sets, err := r.validateSets()
 	if err != nil {
@@ -205,8 +221,11 @@ func (r *Recipe) validate() error {
 		if _, err := (tensor.Shape{t.Rows, t.Width}).Bytes(t.DType); err != nil || t.Width < 1 {
 			return fmt.Errorf("table %q has shape [%d,%d]", t.Name, t.Rows, t.Width)
 		}
-		if t.Rows != 1 && t.Rows != r.NumTokens {
-			return fmt.Errorf("table %q has %d rows, expected 1 or %d", t.Name, t.Rows, r.NumTokens)
+		if t.Rows != 1 && t.Rows != r.elements() {
+			return fmt.Errorf("table %q has %d rows, expected 1 or %d", t.Name, t.Rows, r.elements())
+		}
+		if err := t.validateCoding(); err != nil {
+			return err
 		}
 		if t.Set != nil {
 			set, ok := sets[t.Set.Name]
@@ -321,6 +340,9 @@ func (r *Recipe) validateOutputs(tables map[string]TableRecipe) error {
 				return fmt.Errorf("profile %d: output %q is %v, bulk is %v", i, l.Output, d, dtypes[j])
 			}
 		}
+	}
+	if err := r.validateProjections(tables, read); err != nil {
+		return err
 	}
 	for name := range tables {
 		if !read[name] {

@@ -37,6 +37,7 @@ type BlockReport struct {
 
 	Contract  string      `json:"contract"`
 	NumTokens int         `json:"num_tokens"`
+	Domain    *nn.Domain  `json:"domain,omitempty"`
 	Outputs   []nn.Output `json:"outputs"`
 	// Residual names the output that stays live, and Embedding its tensor.
 	Residual  string `json:"residual,omitempty"`
@@ -115,6 +116,9 @@ type Comparison struct {
 	Tokens int   `json:"tokens"`
 	Calls  int   `json:"calls"`
 	Rows   int64 `json:"rows"`
+	// Sampled says that the domain is a large one: every element was compared at
+	// every route in the layout domain, and the others took a spread of elements.
+	Sampled bool `json:"sampled,omitempty"`
 	// Layouts lists the forms of calls, each with its count.
 	Layouts []LayoutReport `json:"layouts"`
 	// RowCounts lists the row counts that were called, in order.
@@ -133,6 +137,7 @@ type Comparison struct {
 type LayoutReport struct {
 	Name  string `json:"name"`
 	Calls int    `json:"calls"`
+	Rows  int64  `json:"rows"`
 }
 
 // OutputComparison is the worst agreement of one output over all calls.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/pack/xortable"
 	"github.com/hfcompress/compress/tensor"
@@ -23,7 +22,7 @@ func (b *built) get(name string) (*tensor.Tensor, error) { return b.tensors[name
 
 // unique is a distinct output table.
 type unique struct {
-	rows   *tensor.Tensor // [tokens, width], or [1, width] when constant
+	rows   *tensor.Tensor // [elements, width], or [1, width] when constant
 	routes []int          // that use it, in order
 	owner  int            // the first output that uses it
 	// live marks a table that equals the embedding, which is read instead.
@@ -47,6 +46,7 @@ type group struct {
 type store struct {
 	src     *sourceBlock
 	routes  [][]*tensor.Tensor
+	alloc   func(d tensor.DType, shape ...int) (*tensor.Tensor, error)
 	uniques []*unique
 	of      [][]*unique // by route and output
 	groups  []*group
@@ -56,7 +56,7 @@ type store struct {
 // XOR families where counted bytes say so. It fills the report's tables, routes
 // and account.
 func build(src *sourceBlock, routes [][]*tensor.Tensor, o Options, report *BlockReport) (*built, error) {
-	s := &store{src: src, routes: routes}
+	s := &store{src: src, routes: routes, alloc: o.Alloc}
 	if err := s.dedupe(); err != nil {
 		return nil, err
 	}
@@ -127,6 +127,9 @@ func (s *store) embeddingDigest() (*[sha256.Size]byte, error) {
 	if s.src.embedding() == nil {
 		return nil, nil
 	}
+	if s.src.ids != nil {
+		return nil, nil // the tables have fewer rows
+	}
 	rows := s.src.fanout.EmbeddingSource
 	width := rows.Width()
 	if !slices.ContainsFunc(s.src.branches, func(b nn.Output) bool { return b.Width == width && b.DType == rows.DType() }) {
@@ -177,7 +180,7 @@ func (s *store) arrange() error {
 			continue
 		}
 		var err error
-		if g.data, err = tensor.New(g.dtype, g.rows, g.width); err != nil {
+		if g.data, err = s.alloc(g.dtype, g.rows, g.width); err != nil {
 			return err
 		}
 		size := g.dtype.Size()
@@ -205,14 +208,14 @@ func groupName(i int) string { return "group_" + strconv.Itoa(i) }
 
 func (s *store) recipe(profiles []Profile) *Recipe {
 	r := &Recipe{
-		Kind: RecipeKind, Version: recipePlain, InputContract: architectures.TokenIndicesOnly,
-		NumTokens: s.src.spec.NumTokens, Tables: []TableRecipe{}, Outputs: s.locations(0),
+		Kind: RecipeKind, InputContract: contractFor(s.src.spec),
+		NumTokens: s.src.spec.NumTokens, Domain: s.src.spec.Domain,
+		Tables: []TableRecipe{}, Outputs: s.locations(0),
 	}
 	for i, g := range s.groups {
 		r.Tables = append(r.Tables, TableRecipe{Name: groupName(i), DType: g.dtype, Rows: g.rows, Width: g.width})
 	}
 	for i, p := range profiles {
-		r.Version = recipeProfiles
 		r.Profiles = append(r.Profiles, ProfileRecipe{p.MaxRows, p.EvaluationRows, s.locations(i + 1)})
 	}
 	for _, l := range allLocations(r) {
@@ -243,7 +246,7 @@ func (s *store) locations(route int) []Location {
 		}
 		out = append(out, l)
 	}
-	if f := s.src.fanout; f != nil && f.Residual != "" {
+	if f := s.src.fanout; s.src.liveResidual() {
 		out = append(out, Location{Output: f.Residual, Table: EmbeddingTable, Width: f.Embedding.Width()})
 	}
 	return out
@@ -269,9 +272,12 @@ func (s *store) pack(b *built, o Options, report *BlockReport) error {
 	}
 	for i, g := range s.groups {
 		if b.recipe.Tables[i].Set == nil {
-			b.tensors[tableTensor(groupName(i))] = g.data
+			if err := storeTable(&b.recipe.Tables[i], &tables[i], g.data, b.tensors); err != nil {
+				return err
+			}
 		}
 	}
+	b.recipe.settleVersion()
 	report.Tables = tables
 	return nil
 }
@@ -342,7 +348,7 @@ func (s *store) account(b *built, o Options, report *BlockReport) error {
 	if err != nil {
 		return err
 	}
-	if !s.src.removesEmbedding() {
+	if s.src.spec.Embedding != "" && !s.src.removesEmbedding() {
 		if s.src.stays, err = o.Inventory.Of([]string{s.src.spec.Embedding}); err != nil {
 			return err
 		}
@@ -369,7 +375,7 @@ func (s *store) account(b *built, o Options, report *BlockReport) error {
 			continue
 		}
 		report.UniqueTables++
-		if u.rows.Shape()[0] == 1 && s.src.spec.NumTokens > 1 {
+		if u.rows.Shape()[0] == 1 && s.src.elements > 1 {
 			report.ConstantTables++
 		}
 	}
@@ -379,7 +385,7 @@ func (s *store) account(b *built, o Options, report *BlockReport) error {
 
 func (s *store) reportRoutes(o Options, report *BlockReport) {
 	for r := range s.routes {
-		rr := RouteReport{EvaluatedRows: bulkChunk(s.src.spec.NumTokens, o), Tables: []string{}}
+		rr := RouteReport{EvaluatedRows: bulkChunk(s.src.elements, o), Tables: []string{}}
 		rr.Rows = fmt.Sprintf("%d and more", bulkRows(o.Profiles))
 		if r > 0 {
 			p := o.Profiles[r-1]
