@@ -28,6 +28,7 @@ var ErrPattern = errors.New("pattern matches no unbound tensor")
 // It is immutable and safe for concurrent use.
 type Blueprint struct {
 	name         string
+	dtype        tensor.DType
 	vocabulary   int
 	maxPositions int
 	pad          int
@@ -51,6 +52,7 @@ type block struct {
 	branches      []branch
 	residual      string
 	removes       []string
+	owns          bool // nothing else reads the embedding
 }
 
 type branch struct {
@@ -72,7 +74,7 @@ func (b *Blueprint) Name() string { return b.name }
 
 // Params lists the bound tensors in the order in which the file names them, then,
 // after [Blueprint.Bind], what is kept and ignored of the checkpoint. All bound
-// tensors are F32.
+// tensors are of the file's element type.
 func (b *Blueprint) Params() []loader.Param { return slices.Concat(b.params, b.extra) }
 
 // Bind returns the blueprint for a checkpoint that holds tensors. Those that the
@@ -161,7 +163,7 @@ func (b *Blueprint) Blocks() []architectures.BlockSpec {
 			Path: k.path, Contract: architectures.TokenIndicesOnly,
 			NumTokens: b.vocabulary, EmbeddingWidth: k.width,
 			Embedding: k.embedding, Removes: slices.Clone(k.removes),
-			Outputs: k.branchOutputs(), Refusal: k.refusal,
+			Outputs: k.branchOutputs(b.dtype), OwnsEmbedding: k.owns, Refusal: k.refusal,
 		})
 	}
 	return out

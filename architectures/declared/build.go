@@ -90,14 +90,8 @@ func (b *Blueprint) unknown(path string) error {
 
 // check compares a block with its declaration.
 func (b *Blueprint) check(k *block, given nn.TokenBlock) error {
-	if given == nil {
-		return fmt.Errorf("%w: %s: nil", ErrBlock, k.path)
-	}
-	if n := given.NumTokens(); n != b.vocabulary {
-		return fmt.Errorf("%w: %s: expected %d tokens, found %d", ErrBlock, k.path, b.vocabulary, n)
-	}
-	if have, want := given.Outputs(), k.allOutputs(); !slices.Equal(have, want) {
-		return fmt.Errorf("%w: %s: expected outputs %v, found %v", ErrBlock, k.path, want, have)
+	if err := nn.CheckBlock(given, b.vocabulary, nil, k.allOutputs(b.dtype)); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrBlock, k.path, err)
 	}
 	return nil
 }
@@ -181,14 +175,21 @@ func (u *uploader) table(name string) uploadedRows {
 	if r, ok := u.rows[name]; ok {
 		return r
 	}
-	t := u.tensor(name)
 	if u.err != nil {
 		return uploadedRows{}
 	}
 	var r uploadedRows
 	var err error
-	if r.source, err = nn.TensorRows(t); err == nil {
-		r.table, err = u.dev.UploadRows(r.source)
+	if r.source, err = architectures.Rows(u.weights, name); err == nil {
+		have := tensor.Shape{r.source.NumRows(), r.source.Width()}
+		switch p := u.params[name]; {
+		case !slices.Contains(p.DTypes, r.source.DType()):
+			err = fmt.Errorf("%w: expected %v, found %v", tensor.ErrDType, p.DTypes, r.source.DType())
+		case !have.Equal(p.Shape):
+			err = fmt.Errorf("%w: expected %v, found %v", tensor.ErrShape, p.Shape, have)
+		default:
+			r.table, err = u.dev.UploadRows(r.source)
+		}
 	}
 	if err != nil {
 		u.err = fmt.Errorf("tensor %s: %w", name, err)

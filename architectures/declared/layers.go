@@ -34,12 +34,14 @@ type layer struct {
 	function     nn.Unary
 	by           float32
 	start        int
+	transposed   bool
 	of           [][]layer
 }
 
 // functions maps the names of elementwise functions to what a device computes.
 var functions = map[string]nn.Unary{
 	"silu": nn.SiLU, "gelu": nn.GELU, "gelu_tanh": nn.GELUTanh, "relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid,
+	"gelu_stepwise": nn.GELUStepwise, "gelu_tanh_stepwise": nn.GELUTanhStepwise,
 }
 
 // layers parses a chain of layers for rows of a width and returns the width of
@@ -73,7 +75,11 @@ func (p *parser) layer(r *reader, width, depth int) layer {
 	switch l.op {
 	case opLinear:
 		l.out = r.integer("out", required, 1, maxWidth)
-		l.weight = p.tensor(r, "weight", true, l.out, width)
+		if l.transposed = r.flag("transposed"); l.transposed {
+			l.weight = p.tensor(r, "weight", true, width, l.out)
+		} else {
+			l.weight = p.tensor(r, "weight", true, l.out, width)
+		}
 		l.bias = p.tensor(r, "bias", false, l.out)
 	case opLayerNorm:
 		l.eps = r.epsilon(1e-5)
@@ -129,7 +135,11 @@ func (u *uploader) layer(l layer) nn.RowLocal {
 	}
 	switch l.op {
 	case opLinear:
-		n := &nn.Linear{WeightName: l.weight, BiasName: l.bias, Weight: u.upload(l.weight, nn.AsMatrix)}
+		use := nn.AsMatrix
+		if l.transposed {
+			use = nn.AsTransposed
+		}
+		n := &nn.Linear{WeightName: l.weight, BiasName: l.bias, Weight: u.upload(l.weight, use)}
 		if l.bias != "" {
 			n.Bias = u.upload(l.bias, nn.AsVector)
 		}
@@ -150,7 +160,7 @@ func (u *uploader) layer(l layer) nn.RowLocal {
 	case opNormalize:
 		return nn.RowNormalize{Eps: l.eps}
 	case opScale:
-		return scale{l.by}
+		return nn.Scaled{Factor: l.by}
 	case opColumns:
 		return columns{l.start, l.out}
 	}
@@ -169,20 +179,13 @@ func (u *uploader) layers(all []layer) []nn.RowLocal {
 	return out
 }
 
-// scale multiplies every element by a constant.
-type scale struct{ by float32 }
-
-func (l scale) Forward(s nn.Session, x nn.Array) nn.Array { return s.Scale(x, l.by) }
-func (l scale) OutWidth(in int) (int, error)              { return in, nil }
-func (l scale) ParamNames() []string                      { return nil }
-func (l scale) Describe() string                          { return opScale }
-
 // columns takes neighbouring columns of every row.
 type columns struct{ start, width int }
 
 func (l columns) Forward(s nn.Session, x nn.Array) nn.Array { return s.Columns(x, l.start, l.width) }
 func (l columns) ParamNames() []string                      { return nil }
 func (l columns) Describe() string                          { return opColumns }
+func (l columns) OutDType(in tensor.DType) tensor.DType     { return in }
 
 func (l columns) OutWidth(in int) (int, error) {
 	if l.start+l.width > in {
@@ -244,6 +247,8 @@ func (l combined) ParamNames() []string {
 	return names
 }
 
+func (l combined) OutDType(in tensor.DType) tensor.DType { return in }
+
 func (l combined) Describe() string {
 	if l.product {
 		return opProduct
@@ -252,7 +257,8 @@ func (l combined) Describe() string {
 }
 
 var (
-	_ nn.RowLocal = scale{}
 	_ nn.RowLocal = columns{}
 	_ nn.RowLocal = combined{}
+	_ nn.Typed    = columns{}
+	_ nn.Typed    = combined{}
 )

@@ -126,7 +126,8 @@ func (p *pass) step(i int, s *step) (nn.Array, error) {
 	case stepAttention:
 		return p.attend(s)
 	case stepPool:
-		t := p.s.ToHost(x)
+		// In float32, and rounded once.
+		t := p.s.ToHost(p.cast(x, tensor.F32))
 		if err := p.s.Err(); err != nil {
 			return nil, err
 		}
@@ -134,9 +135,16 @@ func (p *pass) step(i int, s *step) (nn.Array, error) {
 		if err != nil {
 			return nil, err
 		}
-		x = p.s.FromHost(pooled)
+		x = p.cast(p.s.FromHost(pooled), p.m.b.dtype)
 	}
 	return x, nil
+}
+
+func (p *pass) cast(x nn.Array, d tensor.DType) nn.Array {
+	if p.m.b.dtype == tensor.F32 {
+		return x
+	}
+	return p.s.Cast(x, d)
 }
 
 func (p *pass) attend(s *step) (nn.Array, error) {

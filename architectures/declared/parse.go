@@ -39,6 +39,9 @@ const (
 
 type rawLayer = json.RawMessage
 
+// dtypes are the element types in which a model may compute.
+var dtypes = map[string]tensor.DType{"F32": tensor.F32, "BF16": tensor.BF16, "F16": tensor.F16}
+
 // ReadFile reads an architecture file; see [Parse]. It also returns the bytes,
 // which a package keeps.
 func ReadFile(path string) (*Blueprint, []byte, error) {
@@ -104,6 +107,7 @@ func (p *parser) file(r *reader) {
 	}
 	p.index = -1
 	b.name = r.name("name")
+	b.dtype = dtypes[r.choice("dtype", "F32", "BF16", "F16")]
 	b.vocabulary = r.integer("vocabulary", required, 1, maxRows)
 	b.maxPositions = r.integer("max_positions", 0, 1, maxPositions)
 	b.pad = r.integer("pad", 0, 0, max(0, b.vocabulary-1))
@@ -219,7 +223,7 @@ func (p *parser) tensor(r *reader, key string, must bool, shape ...int) string {
 		}
 		name = strings.ReplaceAll(name, "{i}", fmt.Sprint(p.index))
 	}
-	if _, err := tensor.Shape(shape).Bytes(tensor.F32); err != nil {
+	if _, err := tensor.Shape(shape).Bytes(p.b.dtype); err != nil {
 		r.fail(key, "%s: %v", quote(name), err)
 		return ""
 	}
@@ -227,7 +231,7 @@ func (p *parser) tensor(r *reader, key string, must bool, shape ...int) string {
 	if at == nil {
 		at = &binding{path: r.at(key), param: len(p.b.params), users: map[string]bool{}}
 		p.bound[name] = at
-		p.b.params = append(p.b.params, loader.Param{Name: name, Shape: shape, DTypes: []tensor.DType{tensor.F32}})
+		p.b.params = append(p.b.params, loader.Param{Name: name, Shape: shape, DTypes: []tensor.DType{p.b.dtype}})
 	} else if have := p.b.params[at.param].Shape; !have.Equal(tensor.Shape(shape)) {
 		r.fail(key, "%s is bound to shape %v here and to %v at %s", quote(name), tensor.Shape(shape), have, at.path)
 	}
@@ -283,27 +287,31 @@ func (p *parser) removals() {
 			if len(users) != 1 || !users["block "+k.path] {
 				continue
 			}
-			if param.Name == k.embedding && k.residual != "" {
-				continue
+			if param.Name == k.embedding {
+				k.owns = true
+				if k.residual != "" {
+					continue
+				}
 			}
 			k.removes = append(k.removes, param.Name)
 		}
 	}
 }
 
-// outputsOf lists the branches of a block as a compiled one has them.
-func (k *block) branchOutputs() []nn.Output {
+// branchOutputs lists the branches of a block as a compiled one has them.
+func (k *block) branchOutputs(d tensor.DType) []nn.Output {
 	var out []nn.Output
 	for _, b := range k.branches {
-		out = append(out, nn.Output{Name: b.name, Width: b.width, DType: tensor.F32})
+		out = append(out, nn.Output{Name: b.name, Width: b.width, DType: d})
 	}
 	return out
 }
 
-func (k *block) allOutputs() []nn.Output {
-	out := k.branchOutputs()
+// allOutputs lists the residual too.
+func (k *block) allOutputs(d tensor.DType) []nn.Output {
+	out := k.branchOutputs(d)
 	if k.residual != "" {
-		out = append(out, nn.Output{Name: k.residual, Width: k.width, DType: tensor.F32})
+		out = append(out, nn.Output{Name: k.residual, Width: k.width, DType: d})
 	}
 	return out
 }

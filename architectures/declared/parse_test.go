@@ -132,7 +132,7 @@ func TestSharedEmbedding(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct{ name, old, new, want string }{
 		{"version", `"version": 1`, `"version": 2`, "version: 2; this program reads version 1"},
-		{"unknown key", `"pad": 2`, `"padding": 2`, `padding: unknown key; known here: blocks, comment, ignore`},
+		{"unknown key", `"pad": 2`, `"padding": 2`, `padding: unknown key; known here: blocks, comment, dtype, ignore`},
 		{"key in another case", `"mask"`, `"Mask"`, "Mask: unknown key"},
 		{"repeated key", `"pad": 2`, `"pad": 2, "pad": 3`, `key "pad" appears twice`},
 		{"null", `"pad": 2`, `"pad": null`, "null is no value here"},

@@ -2,6 +2,7 @@ package declared_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"github.com/hfcompress/compress/architectures/declared"
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/finitepass"
+	"github.com/hfcompress/compress/internal/fmath"
 	"github.com/hfcompress/compress/tensor"
 	"github.com/hfcompress/compress/validation"
 )
@@ -26,6 +28,25 @@ func (m memory) Tensor(name string) (*tensor.Tensor, error) {
 		return t, nil
 	}
 	return nil, fmt.Errorf("no tensor %q", name)
+}
+
+func randomTensor(rng *rand.Rand, d tensor.DType, shape tensor.Shape) (*tensor.Tensor, error) {
+	x, err := tensor.New(d, shape...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range x.Len() {
+		v := float32(rng.NormFloat64())
+		switch d {
+		case tensor.BF16:
+			binary.LittleEndian.PutUint16(x.Bytes()[2*i:], fmath.BF16Bits(fmath.RoundBF16(v)))
+		case tensor.F16:
+			binary.LittleEndian.PutUint16(x.Bytes()[2*i:], fmath.F16Bits(fmath.RoundF16(v)))
+		default:
+			x.Float32s()[i] = v
+		}
+	}
+	return x, nil
 }
 
 // graph draws the layers of a block.
@@ -53,7 +74,7 @@ func (g *graph) layer(width *int, depth int) object {
 	switch op := l["op"]; op {
 	case "linear":
 		l["weight"], *width = g.name(), rapid.IntRange(1, 40).Draw(g.t, "out")
-		l["out"] = *width
+		l["out"], l["transposed"] = *width, rapid.Bool().Draw(g.t, "transposed")
 		if rapid.Bool().Draw(g.t, "bias") {
 			l["bias"] = g.name()
 		}
@@ -102,7 +123,8 @@ func TestRandomGraphs(t *testing.T) {
 			block["residual"] = "raw"
 			outputs = append(outputs, object{"name": "raw", "from": "tokens.raw"})
 		}
-		text, err := json.Marshal(object{"version": 1, "name": "random", "vocabulary": vocabulary, "blocks": []object{block}, "outputs": outputs})
+		dtype := rapid.SampledFrom([]string{"F32", "BF16", "F16"}).Draw(t, "dtype")
+		text, err := json.Marshal(object{"version": 1, "name": "random", "dtype": dtype, "vocabulary": vocabulary, "blocks": []object{block}, "outputs": outputs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,14 +136,9 @@ func TestRandomGraphs(t *testing.T) {
 		weights := memory{}
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
 		for _, p := range b.Params() {
-			x, err := tensor.New(tensor.F32, p.Shape...)
-			if err != nil {
+			if weights[p.Name], err = randomTensor(rng, p.DTypes[0], p.Shape); err != nil {
 				t.Fatal(err)
 			}
-			for i := range x.Float32s() {
-				x.Float32s()[i] = float32(rng.NormFloat64())
-			}
-			weights[p.Name] = x
 		}
 		source, err := b.Build(dev, weights, nil)
 		if err != nil {
