@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/architectures/internal/run"
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/loader"
 	"github.com/hfcompress/compress/tensor"
@@ -34,12 +35,7 @@ type family struct{}
 
 func (family) Name() string { return "llama" }
 
-func (family) Matches(cfg architectures.Config) bool {
-	if cfg.ModelType != "" {
-		return cfg.ModelType == "llama"
-	}
-	return slices.Contains(cfg.Architectures, "LlamaForCausalLM")
-}
+func (family) Matches(cfg architectures.Config) bool { return variantOf(cfg) >= 0 }
 
 func (family) New(cfg architectures.Config) (architectures.Blueprint, error) {
 	c, err := ParseConfig(cfg)
@@ -56,7 +52,7 @@ type Blueprint struct{ cfg Config }
 // Config returns the settings that the blueprint was made from.
 func (b *Blueprint) Config() Config {
 	c := b.cfg
-	c.EndTokens = slices.Clone(c.EndTokens)
+	c.EndTokens, c.Sliding = slices.Clone(c.EndTokens), slices.Clone(c.Sliding)
 	return c
 }
 
@@ -67,7 +63,7 @@ func (b *Blueprint) Params() []loader.Param {
 	c := &b.cfg
 	var out []loader.Param
 	add := func(name string, shape ...int) {
-		out = append(out, loader.Param{Name: name, Shape: shape, DTypes: []tensor.DType{tensor.F32}})
+		out = append(out, loader.Param{Name: name, Shape: shape, DTypes: []tensor.DType{c.DType}})
 	}
 	add(embeddingName, c.VocabSize, c.HiddenSize)
 	for i := range c.Layers {
@@ -78,6 +74,10 @@ func (b *Blueprint) Params() []loader.Param {
 			if l.bias {
 				add(at+l.name+".bias", l.out)
 			}
+		}
+		if c.HeadNorms {
+			add(at+"self_attn.q_norm.weight", c.HeadDim)
+			add(at+"self_attn.k_norm.weight", c.HeadDim)
 		}
 		add(at+"post_attention_layernorm.weight", c.HiddenSize)
 		out = append(out, loader.Param{
@@ -105,6 +105,9 @@ func (b *Blueprint) Blocks() []architectures.BlockSpec {
 		if l.bias {
 			removes = append(removes, at+l.name+".bias")
 		}
+	}
+	if c.HeadNorms {
+		removes = append(removes, at+"self_attn.q_norm.weight", at+"self_attn.k_norm.weight")
 	}
 	return []architectures.BlockSpec{{
 		Path:           QKVPath,
@@ -138,10 +141,10 @@ type linearSpec struct {
 func (c *Config) layerLinears() []linearSpec {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return []linearSpec{
-		{"self_attn.q_proj", c.HiddenSize, q, c.AttentionBias},
-		{"self_attn.k_proj", c.HiddenSize, kv, c.AttentionBias},
-		{"self_attn.v_proj", c.HiddenSize, kv, c.AttentionBias},
-		{"self_attn.o_proj", q, c.HiddenSize, c.AttentionBias},
+		{"self_attn.q_proj", c.HiddenSize, q, c.QKVBias},
+		{"self_attn.k_proj", c.HiddenSize, kv, c.QKVBias},
+		{"self_attn.v_proj", c.HiddenSize, kv, c.QKVBias},
+		{"self_attn.o_proj", q, c.HiddenSize, c.OutputBias},
 		{"mlp.gate_proj", c.HiddenSize, c.IntermediateSize, c.MLPBias},
 		{"mlp.up_proj", c.HiddenSize, c.IntermediateSize, c.MLPBias},
 		{"mlp.down_proj", c.IntermediateSize, c.HiddenSize, c.MLPBias},
@@ -151,10 +154,16 @@ func (c *Config) layerLinears() []linearSpec {
 func (c *Config) qkvOutputs() []nn.Output {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return []nn.Output{
-		{Name: outputQ, Width: q, DType: tensor.F32},
-		{Name: outputK, Width: kv, DType: tensor.F32},
-		{Name: outputV, Width: kv, DType: tensor.F32},
+		{Name: outputQ, Width: q, DType: c.DType},
+		{Name: outputK, Width: kv, DType: c.DType},
+		{Name: outputV, Width: kv, DType: c.DType},
 	}
+}
+
+// slots is the place of the declared block.
+func (c *Config) slots() run.Slots {
+	residual := nn.Output{Name: outputResidual, Width: c.HiddenSize, DType: c.DType}
+	return run.Slots{{Path: QKVPath, Tokens: c.VocabSize, Outputs: append(c.qkvOutputs(), residual)}}
 }
 
 func layerPrefix(i int) string { return fmt.Sprintf("model.layers.%d.", i) }

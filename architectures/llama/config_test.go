@@ -48,6 +48,13 @@ func edited(t testing.TB, changes map[string]any) []byte {
 	return data
 }
 
+// with returns fields and more together.
+func with(fields, more map[string]any) map[string]any {
+	out := maps.Clone(more)
+	maps.Copy(out, fields)
+	return out
+}
+
 func parse(t testing.TB, data []byte) (*llama.Config, error) {
 	t.Helper()
 	cfg, err := architectures.ParseConfig(data)
@@ -59,6 +66,7 @@ func parse(t testing.TB, data []byte) (*llama.Config, error) {
 
 func TestParseConfig(t *testing.T) {
 	plain := llama.Config{
+		Variant: llama.Llama, DType: tensor.F32,
 		VocabSize: 84, HiddenSize: 512, IntermediateSize: 1024, Layers: 3, Heads: 8, KVHeads: 2,
 		HeadDim: 64, MaxPositions: 64, NormEpsilon: 1e-6, Activation: nn.SiLU,
 		Rope: nn.Rope{Dim: 64, Scaling: nn.RopeDefault, Theta: 10000}, EndTokens: []int{2}, PadToken: 0,
@@ -93,7 +101,29 @@ func TestParseConfig(t *testing.T) {
 		{"no pad", object{"pad_token_id": nil}, func(c *llama.Config) { c.PadToken = -1 }},
 		{"pad spelled -1", object{"pad_token_id": -1}, func(c *llama.Config) { c.PadToken = -1 }},
 		{"biases, tie", object{"attention_bias": true, "mlp_bias": true, "tie_word_embeddings": true},
-			func(c *llama.Config) { c.AttentionBias, c.MLPBias, c.TiedHead = true, true, true }},
+			func(c *llama.Config) { c.QKVBias, c.OutputBias, c.MLPBias, c.TiedHead = true, true, true, true }},
+		{"dtype", object{"dtype": "bfloat16"}, func(c *llama.Config) { c.DType = tensor.BF16 }},
+		{"mistral", object{"model_type": "mistral", "architectures": nil, "num_key_value_heads": 4}, func(c *llama.Config) {
+			c.Variant, c.KVHeads, c.Window, c.Sliding = llama.Mistral, 4, 4096, []bool{true, true, true}
+		}},
+		{"mistral without a window", object{"model_type": nil, "architectures": []string{"MistralForCausalLM"}, "sliding_window": json.RawMessage("null")},
+			func(c *llama.Config) { c.Variant = llama.Mistral }},
+		{"qwen2", object{"model_type": "qwen2", "architectures": nil, "attention_bias": nil, "eos_token_id": nil, "sliding_window": 8},
+			func(c *llama.Config) { c.Variant, c.QKVBias, c.EndTokens = llama.Qwen2, true, nil }},
+		{"qwen2 with windows", object{"model_type": "qwen2", "architectures": nil, "attention_bias": nil, "use_sliding_window": true,
+			"sliding_window": 8, "max_window_layers": 2}, func(c *llama.Config) {
+			c.Variant, c.QKVBias, c.Window, c.Sliding = llama.Qwen2, true, 8, []bool{false, false, true}
+		}},
+		{"qwen3", object{"model_type": "qwen3", "architectures": nil, "use_sliding_window": true, "sliding_window": 8,
+			"layer_types": []string{"sliding_attention", "full_attention", "full_attention"}}, func(c *llama.Config) {
+			c.Variant, c.HeadNorms, c.HeadDim, c.Rope.Dim, c.Window, c.Sliding = llama.Qwen3, true, 128, 128, 8, []bool{true, false, false}
+		}},
+		{"yarn", object{"rope_parameters": object{"rope_type": "yarn", "factor": 4, "attention_factor": 1.5}}, func(c *llama.Config) {
+			c.Rope = nn.Rope{Dim: 64, Scaling: nn.RopeYarn, Theta: 10000, Factor: 4, OriginalPositions: 64, BetaFast: 32, BetaSlow: 1, Multiplier: 1.5}
+		}},
+		{"dynamic", object{"rope_parameters": object{"rope_type": "dynamic", "factor": 2}}, func(c *llama.Config) {
+			c.Rope = nn.Rope{Dim: 64, Scaling: nn.RopeDynamic, Theta: 10000, Factor: 2, Positions: 64}
+		}},
 		{"gelu", object{"hidden_act": "gelu_pytorch_tanh"}, func(c *llama.Config) { c.Activation = nn.GELUTanh }},
 		{"neutral settings", object{"pretraining_tp": 1, "sliding_window": json.RawMessage("null"), "partial_rotary_factor": 1.0,
 			"layer_types": []string{"full_attention", "full_attention", "full_attention"}, "is_encoder_decoder": false}, func(*llama.Config) {}},
@@ -119,6 +149,12 @@ func TestParseConfig(t *testing.T) {
 func TestConfigRefusals(t *testing.T) {
 	type object = map[string]any
 	rope := func(fields object) object { return object{"rope_parameters": fields} }
+	mistral := func(fields object) object {
+		return with(fields, object{"model_type": "mistral", "architectures": []string{"MistralForCausalLM"}})
+	}
+	qwen := func(version string, fields object) object {
+		return with(fields, object{"model_type": "qwen" + version, "architectures": []string{"Qwen" + version + "ForCausalLM"}})
+	}
 	for _, c := range []struct {
 		changes object
 		want    string // what the error must say
@@ -147,9 +183,18 @@ func TestConfigRefusals(t *testing.T) {
 		{object{"hidden_act": "quick_gelu"}, `hidden_act: "quick_gelu"`},
 		{object{"hidden_act": 3}, "hidden_act: expected a string"},
 		{object{"tie_word_embeddings": 1}, "tie_word_embeddings: expected true or false"},
-		{object{"dtype": "bfloat16"}, `dtype: expected "float32", found "bfloat16"`},
-		{object{"torch_dtype": "float16"}, `torch_dtype: expected "float32", found "float16"`},
-		{object{"model_type": "mistral"}, `model_type: expected "llama", found "mistral"`},
+		{object{"dtype": "float64"}, `dtype: expected "float32" or "bfloat16" or "float16", found "float64"`},
+		{object{"dtype": nil, "torch_dtype": "int8"}, `torch_dtype: expected`},
+		{object{"torch_dtype": "float16"}, `torch_dtype: "float16", but dtype is "float32"`},
+		{object{"model_type": "gemma"}, `model_type: expected "llama", found "gemma"`},
+		{object{"model_type": "mistral"}, `architectures: expected "MistralForCausalLM", found "LlamaForCausalLM"`},
+		{mistral(object{"sliding_window": 0}), "sliding_window: expected an integer"},
+		{mistral(object{"attention_bias": true}), "attention_bias: true"},
+		{mistral(object{"layer_types": []string{"full_attention", "full_attention", "full_attention"}}), "layer 0: \"full_attention\""},
+		{qwen("2", object{"attention_bias": false}), "attention_bias: false"},
+		{qwen("3", object{"num_key_value_heads": nil}), "num_key_value_heads: 32 does not divide"},
+		{qwen("3", object{"layer_types": []string{"full_attention", "sliding_attention", "full_attention"}}), "layer 1: \"sliding_attention\""},
+		{qwen("3", object{"use_sliding_window": true, "max_window_layers": -1}), "max_window_layers"},
 		{object{"architectures": []string{"LlamaForSequenceClassification"}}, "LlamaForSequenceClassification"},
 		{object{"model_type": nil, "architectures": nil}, "neither model_type nor architectures"},
 		{object{"auto_map": object{"AutoModelForCausalLM": "modeling_x.X"}}, `auto_map: "AutoModelForCausalLM"`},
@@ -160,8 +205,12 @@ func TestConfigRefusals(t *testing.T) {
 		{object{"layer_types": []string{"full_attention", "sliding_attention", "full_attention"}}, "layer 1: \"sliding_attention\""},
 		{object{"layer_types": []string{"full_attention"}}, "layer_types: 1 entries"},
 		{object{"num_local_experts": 8}, "num_local_experts: 8"},
-		{rope(object{"rope_type": "yarn", "factor": 4}), `rope_parameters.rope_type: "yarn" is not supported; supported: default, linear, llama3`},
-		{rope(object{"type": "dynamic", "factor": 4}), `"dynamic"`},
+		{rope(object{"rope_type": "ntk", "factor": 4}), `rope_parameters.rope_type: "ntk" is not supported; supported: default, linear, dynamic, llama3, yarn, longrope`},
+		{rope(object{"type": "dynamic"}), "rope_parameters.factor"},
+		{rope(object{"type": "yarn", "factor": 4, "beta_fast": 0.5}), "rope_parameters.beta_fast"},
+		{rope(object{"type": "yarn", "factor": 4, "attention_factor": -1}), "rope_parameters.attention_factor"},
+		{rope(object{"type": "longrope", "factor": 4, "short_factor": []int{1}}), "rope_parameters.short_factor"},
+		{rope(object{"type": "longrope", "factor": 4, "original_max_position_embeddings": 1}), "rope_parameters.short_factor"},
 		{rope(object{"rope_type": "linear"}), "rope_parameters.factor"},
 		{rope(object{"rope_type": "linear", "factor": 0.5}), "rope_parameters.factor"},
 		{rope(object{"rope_type": "linear", "factor": "2"}), "rope_parameters.factor"},

@@ -84,12 +84,16 @@ func (s *session) RMSNorm(x, w Array, eps float32) Array {
 	if in == nil {
 		return dead
 	}
-	weight := s.vector(op, "w", w, in.dtype, in.width())
+	width := in.width()
+	if a, ok := w.(*array); ok && a != nil && len(a.shape) == 1 && a.shape[0] > 0 && width%a.shape[0] == 0 {
+		width = a.shape[0]
+	}
+	weight := s.vector(op, "w", w, in.dtype, width)
 	if weight == nil {
 		return dead
 	}
-	n := float32(in.width())
-	return s.eachRow(op, in, func(dst, src []float32) {
+	n := float32(width)
+	norm := func(dst, src []float32) {
 		r := 1 / fmath.Sqrt(squares(src, 0)/n+eps)
 		for i, v := range src {
 			dst[i] = float32(v * r)
@@ -97,6 +101,11 @@ func (s *session) RMSNorm(x, w Array, eps float32) Array {
 		round(in.dtype, dst)
 		for i, v := range dst {
 			dst[i] = canonical(weight.f[i] * v)
+		}
+	}
+	return s.eachRow(op, in, func(dst, src []float32) {
+		for lo := 0; lo < len(src); lo += width {
+			norm(dst[lo:lo+width], src[lo:lo+width])
 		}
 	})
 }

@@ -162,7 +162,8 @@ type Session interface {
 
 	// RMSNorm returns w · (x · 1/√(mean(x²)+eps)), statistics over each row in
 	// float32, in that association (Zhang and Sennrich, 2019). The product in
-	// parentheses is rounded to x's type.
+	// parentheses is rounded to x's type. Where w is narrower, its width divides
+	// x's, and each group of so many columns is normalised by itself, as heads are.
 	RMSNorm(x, w Array, eps float32) Array
 	// LayerNorm returns (x−mean)/√(var+eps)·w + b over each row; w and b may be
 	// nil (Ba, Kiros and Hinton, 2016).

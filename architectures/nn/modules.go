@@ -70,6 +70,9 @@ type RMSNorm struct {
 	Weight     Array // [width]
 	WeightName string
 	Eps        float32
+	// Groups is the number of groups of a row that are normalised by themselves,
+	// such as heads. 0 and 1 mean the whole row.
+	Groups int
 }
 
 // NewRMSNorm uploads the weight of an RMS norm.
@@ -78,15 +81,21 @@ func NewRMSNorm(dev Device, get TensorFunc, weightName string, eps float32) (*RM
 	if err != nil {
 		return nil, err
 	}
-	return &RMSNorm{w, weightName, eps}, nil
+	return &RMSNorm{Weight: w, WeightName: weightName, Eps: eps}, nil
 }
 
 // Forward normalises the rows of x.
 func (n *RMSNorm) Forward(s Session, x Array) Array { return s.RMSNorm(x, n.Weight, n.Eps) }
 
-// OutWidth returns in when it is the weight's width.
+// OutWidth returns in when it is the weight's width, as often as there are
+// groups.
 func (n *RMSNorm) OutWidth(in int) (int, error) {
-	return sameWidth("rmsnorm", n.WeightName, n.Weight, in)
+	groups := max(n.Groups, 1)
+	if in%groups != 0 {
+		return 0, fmt.Errorf("%w: rmsnorm %s of %d groups does not take width %d", tensor.ErrShape, n.WeightName, groups, in)
+	}
+	_, err := sameWidth("rmsnorm", n.WeightName, n.Weight, in/groups)
+	return in, err
 }
 
 // ParamNames lists the weight.
@@ -171,6 +180,14 @@ func (n RowNormalize) ParamNames() []string { return nil }
 
 // Describe returns "rownormalize".
 func (n RowNormalize) Describe() string { return "rownormalize" }
+
+// Apply evaluates row-local layers one after the other.
+func Apply(s Session, layers []RowLocal, x Array) Array {
+	for _, l := range layers {
+		x = l.Forward(s, x)
+	}
+	return x
+}
 
 // Scaled multiplies every element by Factor.
 type Scaled struct{ Factor float32 }

@@ -32,3 +32,12 @@ func log64(x float64) float64 {
 	}
 	return float64(float64(exp)*math.Ln2) + float64(2*s*sum)
 }
+
+// Log returns the natural logarithm of a positive normal x, with an absolute
+// error of a few 2^−52.
+func Log(x float64) float64 {
+	if !(x >= 0x1p-1022) || x > math.MaxFloat64 {
+		return math.NaN()
+	}
+	return log64(x)
+}

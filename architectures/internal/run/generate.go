@@ -1,4 +1,4 @@
-package llama
+package run
 
 import (
 	"context"
@@ -7,27 +7,29 @@ import (
 	"slices"
 
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/architectures/internal/batch"
+	"github.com/hfcompress/compress/internal/fmath"
 	"github.com/hfcompress/compress/tensor"
 )
 
 // Generate continues each prompt by up to maxNew tokens, each the most likely
 // one, and returns prompts and continuations together. A sequence ends with one
-// of the configuration's end tokens, which is included. Prompts may differ in
-// length: shorter ones are padded on the left, hidden from attention, and their
-// positions count from their first token.
-func (m *Model) Generate(ctx context.Context, prompts [][]int, maxNew int) ([][]int, error) {
+// of the end tokens, which is included. Prompts may differ in length: shorter
+// ones are padded on the left, hidden from attention, and their positions count
+// from their first token.
+func (m *Causal) Generate(ctx context.Context, prompts [][]int, maxNew int) ([][]int, error) {
 	longest := 0
 	for i, p := range prompts {
 		if len(p) == 0 {
-			return nil, fmt.Errorf("%w: prompt %d is empty", ErrInput, i)
+			return nil, fmt.Errorf("%w: prompt %d is empty", batch.ErrInput, i)
 		}
 		longest = max(longest, len(p))
 	}
 	if len(prompts) == 0 {
-		return nil, fmt.Errorf("%w: no prompts", ErrInput)
+		return nil, fmt.Errorf("%w: no prompts", batch.ErrInput)
 	}
-	if maxNew < 0 || maxNew > maxPositions {
-		return nil, fmt.Errorf("%w: %d new tokens; expected 0 to %d", ErrInput, maxNew, maxPositions)
+	if maxNew < 0 || maxNew > batch.MaxPositions {
+		return nil, fmt.Errorf("%w: %d new tokens; expected 0 to %d", batch.ErrInput, maxNew, batch.MaxPositions)
 	}
 	out := make([][]int, len(prompts))
 	for i, p := range prompts {
@@ -37,7 +39,7 @@ func (m *Model) Generate(ctx context.Context, prompts [][]int, maxNew int) ([][]
 	if err != nil {
 		return nil, err
 	}
-	if _, err := m.cfg.parse(in, 0); err != nil { // also when maxNew is 0
+	if _, err := m.Limits.Parse(in, 0); err != nil { // also when maxNew is 0
 		return nil, err
 	}
 	if maxNew == 0 {
@@ -54,37 +56,38 @@ func (m *Model) Generate(ctx context.Context, prompts [][]int, maxNew int) ([][]
 		if err != nil {
 			return nil, err
 		}
-		logits := step.Get("logits").Float32s()
+		logits := Floats(step.Get("logits"))
+		width := len(logits) / len(prompts)
 		ids, open := make([]int, len(prompts)), 0
 		positions := make([]int, len(prompts))
 		for i := range prompts {
 			positions[i] = len(out[i])
 			if done[i] { // the batch goes on; this row's results are not used
-				ids[i] = m.cfg.fillToken()
+				ids[i], positions[i] = m.Fill, 0
 				continue
 			}
-			if ids[i], err = argmax(logits[i*m.cfg.VocabSize : (i+1)*m.cfg.VocabSize]); err != nil {
+			if ids[i], err = Argmax(logits[i*width : (i+1)*width]); err != nil {
 				return nil, fmt.Errorf("sequence %d after %d tokens: %w", i, len(out[i]), err)
 			}
 			out[i] = append(out[i], ids[i])
-			if done[i] = slices.Contains(m.cfg.EndTokens, ids[i]); !done[i] {
+			if done[i] = slices.Contains(m.EndTokens, ids[i]); !done[i] {
 				open++
 			}
 		}
 		if made++; open == 0 || made == maxNew {
 			return out, nil
 		}
-		if in, err = columnInputs(ids, positions); err != nil {
+		if in, err = m.column(ids, positions); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // padded packs prompts of different lengths, aligned on the right.
-func (m *Model) padded(prompts [][]int, width int) (architectures.Inputs, error) {
-	if width > maxPositions || len(prompts) > maxCallTokens/width {
+func (m *Causal) padded(prompts [][]int, width int) (architectures.Inputs, error) {
+	if width > batch.MaxPositions || len(prompts) > batch.MaxTokens/width {
 		return architectures.Inputs{}, fmt.Errorf("%w: %d prompts of up to %d tokens; the limit is %d tokens",
-			ErrInput, len(prompts), width, maxCallTokens)
+			batch.ErrInput, len(prompts), width, batch.MaxTokens)
 	}
 	n := len(prompts) * width
 	ids, mask, positions := make([]int64, n), make([]int64, n), make([]int64, n)
@@ -93,29 +96,33 @@ func (m *Model) padded(prompts [][]int, width int) (architectures.Inputs, error)
 		for t := range width {
 			at := i*width + t
 			if t < pad {
-				ids[at] = int64(m.cfg.fillToken())
+				ids[at] = int64(m.Fill)
 				continue
 			}
 			ids[at], mask[at], positions[at] = int64(p[t-pad]), 1, int64(t-pad)
 		}
 	}
-	return packInputs(ids, mask, positions, len(prompts), width)
+	return m.pack(ids, mask, positions, len(prompts), width)
 }
 
-// columnInputs is one new, visible position per sequence.
-func columnInputs(ids, positions []int) (architectures.Inputs, error) {
+// column is one new, visible position per sequence.
+func (m *Causal) column(ids, positions []int) (architectures.Inputs, error) {
 	n := len(ids)
 	wide, mask, at := make([]int64, n), make([]int64, n), make([]int64, n)
 	for i := range n {
 		wide[i], mask[i], at[i] = int64(ids[i]), 1, int64(positions[i])
 	}
-	return packInputs(wide, mask, at, n, 1)
+	return m.pack(wide, mask, at, n, 1)
 }
 
-func packInputs(ids, mask, positions []int64, batch, length int) (architectures.Inputs, error) {
+func (m *Causal) pack(ids, mask, positions []int64, sequences, length int) (architectures.Inputs, error) {
 	in := architectures.Inputs{Tensors: map[string]*tensor.Tensor{}}
-	for name, values := range map[string][]int64{inputIDs: ids, inputMask: mask, inputPositions: positions} {
-		t, err := tensor.FromInt64s(values, batch, length)
+	named := map[string][]int64{batch.IDs: ids, batch.Mask: mask}
+	if !m.Limits.NoPositions {
+		named[batch.Positions] = positions
+	}
+	for name, values := range named {
+		t, err := tensor.FromInt64s(values, sequences, length)
 		if err != nil {
 			return architectures.Inputs{}, err
 		}
@@ -124,9 +131,9 @@ func packInputs(ids, mask, positions []int64, batch, length int) (architectures.
 	return in, nil
 }
 
-// argmax returns the index of the largest value, the first one among equals as
+// Argmax returns the index of the largest value, the first one among equals as
 // in the reference. A NaN has no place in an order and is an error.
-func argmax(values []float32) (int, error) {
+func Argmax(values []float32) (int, error) {
 	best := 0
 	for i, v := range values {
 		if math.IsNaN(float64(v)) {
@@ -137,4 +144,20 @@ func argmax(values []float32) (int, error) {
 		}
 	}
 	return best, nil
+}
+
+// Floats returns the values of a tensor of type F32, BF16 or F16; those of F32
+// are the tensor's own.
+func Floats(t *tensor.Tensor) []float32 {
+	switch t.DType() {
+	case tensor.BF16:
+		v := make([]float32, t.Len())
+		fmath.WidenBF16(v, t.Uint16s())
+		return v
+	case tensor.F16:
+		v := make([]float32, t.Len())
+		fmath.WidenF16(v, t.Uint16s())
+		return v
+	}
+	return t.Float32s()
 }
