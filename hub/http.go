@@ -2,8 +2,10 @@ package hub
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -174,6 +176,8 @@ type request struct {
 	method string
 	url    *url.URL
 	header http.Header
+	// body is JSON, for POST. Redirects that would drop it are refused.
+	body []byte
 	// auth allows the token, which is sent to the endpoint's origin only.
 	auth bool
 	// hubOnly stops at a redirect that leaves the Hub and returns it.
@@ -188,6 +192,8 @@ type answer struct {
 	hops []*http.Response
 	// authed says whether the last request carried the token.
 	authed bool
+	// trace is what the last request was called, if it went to the Hub.
+	trace string
 }
 
 // linked returns a header from the hops or the answer: the first that has it.
@@ -236,6 +242,9 @@ func (c *Client) open(ctx context.Context, r request) (*answer, error) {
 		if err != nil {
 			return nil, err
 		}
+		if r.body != nil && resp.StatusCode != http.StatusTemporaryRedirect && resp.StatusCode != http.StatusPermanentRedirect {
+			return nil, &Error{Kind: ErrRedirect, Status: resp.StatusCode, URL: redactURL(a.url), Message: "the redirect would turn a question into another"}
+		}
 		a.hops = append(a.hops, resp)
 		// Once dropped, the token does not come back on a later hop.
 		a.authed = a.authed && sameOrigin(a.url, to)
@@ -261,6 +270,14 @@ func (c *Client) send(ctx context.Context, r request, a *answer) (*http.Response
 	if a.authed {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
+	if r.body != nil {
+		req.SetBody(r.body)
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if a.trace = ""; c.isHub(a.url) {
+		a.trace = traceID(r.header)
+		req.Header.Set("X-Amzn-Trace-Id", a.trace)
+	}
 	p := c.pacerFor(a.url)
 	if p != nil {
 		err := p.acquire(ctx, c.now, func(d time.Duration) {
@@ -280,10 +297,27 @@ func (c *Client) send(ctx context.Context, r request, a *answer) (*http.Response
 		p.done(h, c.now())
 	}
 	if err != nil {
-		return nil, networkError(ctx, a.url, err)
+		err = networkError(ctx, a.url, err)
+		var e *Error
+		if errors.As(err, &e) {
+			e.RequestID = a.trace
+		}
+		return nil, err
 	}
 	c.noteWarning(resp.RawResponse.Header)
 	return resp.RawResponse, nil
+}
+
+// traceID names a request for the Hub's support: as the caller's
+// X-Request-Id says, or by a random UUID.
+func traceID(h http.Header) string {
+	if id := headerText(h.Get("X-Request-Id")); id != "" {
+		return id
+	}
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails on supported systems
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // pacerFor returns the pacer of a Hub address; other origins have none.
@@ -330,15 +364,25 @@ func networkError(ctx context.Context, u *url.URL, err error) error {
 // getAPI fetches a JSON answer from the Hub, with retries. The address must
 // be on the endpoint's origin.
 func (c *Client) getAPI(ctx context.Context, u *url.URL) (body []byte, h http.Header, err error) {
+	return c.callAPI(ctx, request{method: http.MethodGet, url: u})
+}
+
+func (c *Client) getAPIOnce(ctx context.Context, u *url.URL) ([]byte, http.Header, error) {
+	return c.callAPIOnce(ctx, request{method: http.MethodGet, url: u})
+}
+
+// callAPI asks for a JSON answer, with retries: every call only reads.
+func (c *Client) callAPI(ctx context.Context, r request) (body []byte, h http.Header, err error) {
 	err = c.retry(ctx, "", func(ctx context.Context) error {
-		body, h, err = c.getAPIOnce(ctx, u)
+		body, h, err = c.callAPIOnce(ctx, r)
 		return err
 	})
 	return body, h, err
 }
 
-func (c *Client) getAPIOnce(ctx context.Context, u *url.URL) ([]byte, http.Header, error) {
-	a, err := c.open(ctx, request{method: http.MethodGet, url: u, auth: true, hubOnly: true})
+func (c *Client) callAPIOnce(ctx context.Context, r request) ([]byte, http.Header, error) {
+	r.auth, r.hubOnly = true, true
+	a, err := c.open(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,10 +1,6 @@
 package hub
 
-import (
-	"context"
-	"encoding/json"
-	"net/url"
-)
+import "context"
 
 // PlannedFile is one file of a [Plan].
 type PlannedFile struct {
@@ -64,60 +60,4 @@ func (c *Client) makePlan(ctx context.Context, r Repo, revision string, o Snapsh
 		p.Files = append(p.Files, pf)
 	}
 	return p, nil
-}
-
-// Ref is a branch, a tag or a pull request.
-type Ref struct {
-	Name string `json:"name"`
-	// Ref is the full name, e.g. refs/heads/main; it can be used as a
-	// revision.
-	Ref    string `json:"ref"`
-	Commit Commit `json:"targetCommit"`
-}
-
-// Refs are the names under which commits of a repository are known.
-type Refs struct {
-	Branches     []Ref `json:"branches"`
-	Tags         []Ref `json:"tags"`
-	PullRequests []Ref `json:"pullRequests"`
-}
-
-// Refs asks for a repository's branches and tags, and its pull requests if
-// withPRs is set.
-func (c *Client) Refs(ctx context.Context, r Repo, withPRs bool) (*Refs, error) {
-	refs, err := c.refs(ctx, r, withPRs)
-	if err != nil {
-		return nil, withPlace(err, "refs", r, "", "")
-	}
-	return refs, nil
-}
-
-func (c *Client) refs(ctx context.Context, r Repo, withPRs bool) (*Refs, error) {
-	if err := r.Validate(); err != nil {
-		return nil, err
-	}
-	address := c.apiURL(r, "refs")
-	if withPRs {
-		address += "?include_prs=1"
-	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, err
-	}
-	body, _, err := c.getAPI(ctx, u)
-	if err != nil {
-		return nil, err
-	}
-	var refs Refs
-	if json.Unmarshal(body, &refs) != nil {
-		return nil, &Error{Kind: ErrMetadata, URL: redactURL(u), Message: "the answer is not a list of refs"}
-	}
-	for _, list := range [][]Ref{refs.Branches, refs.Tags, refs.PullRequests} {
-		for _, ref := range list {
-			if !IsCommit(string(ref.Commit)) {
-				return nil, &Error{Kind: ErrMetadata, URL: redactURL(u), Message: "a ref names no commit"}
-			}
-		}
-	}
-	return &refs, nil
 }

@@ -19,12 +19,13 @@ import (
 
 var faultRuns = flag.Int("hub.faults", 120, "runs of TestRandomFaults")
 var faultSeed = flag.Uint64("hub.seed", 1, "seed of the first run of TestRandomFaults")
+var faultRoad = flag.String("hub.road", "", "http or xet, for runs of TestRandomFaults over one of them alone")
 
 // TestRandomFaults downloads from a server that misbehaves at random: cut,
 // stalled, corrupted, misplaced and refused answers, cancelled calls, killed
-// processes, in any combination, every other time over Xet. Whatever happens, no wrong content and no
-// part of a file stands under a final name, every failure is a typed error,
-// and a later run against a healthy server completes.
+// processes, in any combination, every other time over Xet. Whatever happens,
+// no wrong content and no part of a file stands under a final name, every
+// failure is a typed error, and a later run against a healthy server completes.
 func TestRandomFaults(t *testing.T) {
 	files := hubtest.Files{
 		"model.safetensors": noise(31, 5<<20+12345),
@@ -32,9 +33,13 @@ func TestRandomFaults(t *testing.T) {
 		"config.json":       noise(33, 2_000),
 	}
 	repos := []hubtest.Repo{{ID: "org/demo", Revisions: map[string]hubtest.Files{"main": files}}}
-	servers := []*hubtest.Server{
-		newHub(t, hubtest.Options{Repos: repos}),
-		newHub(t, hubtest.Options{Repos: repos, Xet: &xettest.Options{MaxXorb: 1 << 20, TermChunks: 5}}),
+	roads := []string{"http", "xet"}
+	if *faultRoad != "" {
+		roads = []string{*faultRoad}
+	}
+	servers := map[string]*hubtest.Server{
+		"http": newHub(t, hubtest.Options{Repos: repos}),
+		"xet":  newHub(t, hubtest.Options{Repos: repos, Xet: &xettest.Options{MaxXorb: 1 << 20, TermChunks: 5}}),
 	}
 	root := t.TempDir()
 	outcomes := map[string]int{}
@@ -43,8 +48,13 @@ func TestRandomFaults(t *testing.T) {
 	}
 	for i := range *faultRuns {
 		seed := *faultSeed + uint64(i)
-		outcome := randomRun(t, servers[i%2], files, filepath.Join(root, fmt.Sprint(i)), rand.New(rand.NewPCG(seed, 99)))
+		road := roads[i%len(roads)]
+		if servers[road] == nil {
+			t.Fatalf("no road is called %q", road)
+		}
+		outcome := randomRun(t, servers[road], files, filepath.Join(root, fmt.Sprint(i)), rand.New(rand.NewPCG(seed, 99)))
 		outcomes[outcome]++
+		outcomes[road+" "+outcome]++
 		if t.Failed() {
 			t.Fatalf("run with seed %d", seed)
 		}

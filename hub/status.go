@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -29,7 +30,7 @@ func (c *Client) statusError(method string, a *answer) error {
 		Status:    a.StatusCode,
 		URL:       redactURL(a.url),
 		Message:   message,
-		RequestID: requestID(h),
+		RequestID: cmp.Or(requestID(h), a.trace),
 	}
 	if cm := h.Get("X-Repo-Commit"); IsCommit(cm) {
 		e.commit = Commit(cm)

@@ -13,31 +13,16 @@ import (
 )
 
 const (
-	maxTreePages = 20_000
 	maxTreeFiles = 5_000_000
 	maxTreeFile  = 1 << 30
 	treeFormat   = 1
 )
 
-// treeEntry is one element of the Hub's tree answer. Unknown fields are
-// tolerated.
-type treeEntry struct {
-	Type string `json:"type"`
-	Path string `json:"path"`
-	OID  string `json:"oid"`
-	Size int64  `json:"size"`
-	LFS  *struct {
-		OID  string `json:"oid"`
-		Size int64  `json:"size"`
-	} `json:"lfs"`
-	XetHash string `json:"xetHash"`
-}
-
 // parseTree reads one page of a tree answer and keeps the files. Entries
 // whose type is neither file nor directory are skipped: some servers send
 // stray ones. A file with an unsafe name fails the whole listing.
 func parseTree(body []byte) ([]File, error) {
-	var entries []treeEntry
+	var entries []wireEntry
 	if err := json.Unmarshal(body, &entries); err != nil {
 		return nil, &Error{Kind: ErrMetadata, Message: "the file listing is not valid JSON"}
 	}
@@ -46,13 +31,7 @@ func parseTree(body []byte) ([]File, error) {
 		if e.Type != "file" {
 			continue
 		}
-		f := File{Path: e.Path, Size: e.Size, BlobID: e.OID}
-		if e.LFS != nil {
-			f.SHA256, f.Size = strings.TrimPrefix(e.LFS.OID, "sha256:"), e.LFS.Size
-		}
-		if isHex(e.XetHash, 64) {
-			f.XetHash = e.XetHash
-		}
+		f := e.file()
 		if err := f.check(); err != nil {
 			return nil, err
 		}
@@ -135,49 +114,25 @@ func isDir(p string) (bool, error) {
 
 // fetchTree asks for all pages of a recursive listing.
 func (c *Client) fetchTree(ctx context.Context, r Repo, commit Commit) ([]File, error) {
-	next, err := url.Parse(c.apiURL(r, "tree", string(commit)) + "?recursive=true&expand=false")
+	first, err := url.Parse(c.apiURL(r, "tree", string(commit)) + "?recursive=true&expand=false")
 	if err != nil {
 		return nil, err
 	}
 	var files []File
-	seen := map[string]bool{}
-	for page := 0; next != nil; page++ {
-		if page >= maxTreePages || seen[next.String()] {
-			return nil, &Error{Kind: ErrMetadata, URL: redactURL(next), Message: "the listing's pages do not end"}
-		}
-		seen[next.String()] = true
-		body, h, err := c.getAPI(ctx, next)
-		if err != nil {
-			return nil, err
-		}
+	err = c.pages(ctx, first, func(body []byte) error {
 		more, err := parseTree(body)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if files = append(files, more...); len(files) > maxTreeFiles {
-			return nil, &Error{Kind: ErrMetadata, URL: redactURL(next), Message: fmt.Sprintf("more than %d files", maxTreeFiles)}
+			return &Error{Kind: ErrMetadata, URL: redactURL(first), Message: fmt.Sprintf("more than %d files", maxTreeFiles)}
 		}
-		if next, err = c.nextPage(next, parseLinks(h.Values("Link"))["next"]); err != nil {
-			return nil, err
-		}
-	}
-	return files, sortFiles(files)
-}
-
-// nextPage resolves the address of the next page. It must stay on the
-// endpoint's origin, where the token may go.
-func (c *Client) nextPage(from *url.URL, link string) (*url.URL, error) {
-	if link == "" {
-		return nil, nil
-	}
-	to, err := nextHop(from, link)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	if to = c.toEndpoint(to); !sameOrigin(to, c.endpoint) {
-		return nil, &Error{Kind: ErrRedirect, URL: redactURL(from), Message: "the next page lies on another host: " + redactURL(to)}
-	}
-	return to, nil
+	return files, sortFiles(files)
 }
 
 // The listing cache is Python's: trees/{commit}.json.

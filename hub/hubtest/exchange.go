@@ -47,6 +47,7 @@ func (s *Server) handle(origin string, h func(*exchange), w http.ResponseWriter,
 			Origin: origin, Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, File: x.file,
 			Range: r.Header.Get("Range"), Auth: r.Header.Get("Authorization"),
 			AcceptEncoding: r.Header.Get("Accept-Encoding"), UserAgent: r.UserAgent(),
+			Trace:  r.Header.Get("X-Amzn-Trace-Id"),
 			Status: x.status, Bytes: x.bytes,
 		})
 	}()

@@ -3,16 +3,13 @@ package hubtest
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"path"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -75,14 +72,6 @@ func (s *Server) auth(x *exchange) (authed, ok bool) {
 	return true, true
 }
 
-func (s *Server) whoami(x *exchange, authed bool) {
-	if !authed {
-		x.fail(http.StatusUnauthorized, "", "Invalid username or password.")
-		return
-	}
-	x.json(map[string]any{"type": "user", "name": "tester", "auth": map[string]any{"type": "access_token"}})
-}
-
 // repoOf finds the repository at the start of segments and returns the rest.
 // It answers by itself if the caller may not see it.
 func (s *Server) repoOf(x *exchange, plural string, segs []string, authed bool) (*repo, []string) {
@@ -124,189 +113,6 @@ func (s *Server) commitOf(x *exchange, r *repo, revision string) *commit {
 	return c
 }
 
-func (s *Server) api(x *exchange, plural string, segs []string, authed bool) {
-	r, rest := s.repoOf(x, plural, segs, authed)
-	if r == nil {
-		return
-	}
-	if x.misbehave() {
-		return
-	}
-	rev := "main"
-	op := ""
-	if len(rest) > 0 {
-		op = rest[0]
-	}
-	if len(rest) > 1 {
-		rev = rest[1]
-	}
-	switch op {
-	case "", "revision":
-		if c := s.commitOf(x, r, rev); c != nil {
-			x.json(info(r, c, x.r.URL.Query().Get("blobs") == "true"))
-		}
-	case "tree":
-		sub := ""
-		if len(rest) > 2 {
-			sub = strings.Join(rest[2:], "/")
-		}
-		if c := s.commitOf(x, r, rev); c != nil {
-			s.tree(x, r, c, sub)
-		}
-	case "paths-info":
-		if c := s.commitOf(x, r, rev); c != nil {
-			s.pathsInfo(x, c)
-		}
-	case "refs":
-		s.refs(x, r)
-	case "xet-read-token":
-		if c := s.commitOf(x, r, rev); c != nil {
-			s.xetToken(x, r, authed)
-		}
-	case "auth-check":
-		x.json(map[string]any{})
-	default:
-		x.fail(http.StatusNotFound, "", "Not Found")
-	}
-}
-
-func info(r *repo, c *commit, blobs bool) map[string]any {
-	sib := make([]map[string]any, 0, len(c.files))
-	for _, f := range c.files {
-		m := map[string]any{"rfilename": f.path}
-		if blobs {
-			m["size"], m["blobId"] = f.size, f.gitOID
-			if f.sha256 != "" {
-				m["lfs"] = map[string]any{"sha256": f.sha256, "size": f.size, "pointerSize": len(f.pointer)}
-			}
-		}
-		sib = append(sib, m)
-	}
-	var gated any = false
-	if r.Gated {
-		gated = "auto"
-	}
-	author, _, _ := strings.Cut(r.ID, "/")
-	return map[string]any{
-		"_id": "0123456789abcdef01234567", "id": r.ID, "modelId": r.ID, "author": author, "sha": c.hash,
-		"private": r.Private, "gated": gated, "disabled": r.Disabled, "downloads": 0, "likes": 0, "tags": []string{},
-		"lastModified": "2026-01-01T00:00:00.000Z", "createdAt": "2026-01-01T00:00:00.000Z", "siblings": sib,
-	}
-}
-
-func entry(f *file) map[string]any {
-	m := map[string]any{"type": "file", "path": f.path, "oid": f.gitOID, "size": f.size}
-	if f.sha256 != "" {
-		m["lfs"] = map[string]any{"oid": f.sha256, "size": f.size, "pointerSize": len(f.pointer)}
-	}
-	if f.xet != "" {
-		m["xetHash"] = f.xet
-	}
-	return m
-}
-
-// tree lists a commit in pages. The cursor is opaque to clients.
-func (s *Server) tree(x *exchange, r *repo, c *commit, sub string) {
-	q := x.r.URL.Query()
-	var all []map[string]any
-	dirs := map[string]bool{}
-	for _, f := range c.files {
-		if sub != "" && !strings.HasPrefix(f.path, sub+"/") {
-			continue
-		}
-		rel := strings.TrimPrefix(strings.TrimPrefix(f.path, sub), "/")
-		recursive := q.Get("recursive") == "true" || q.Get("recursive") == "1" || strings.EqualFold(q.Get("recursive"), "true")
-		for i, ch := range rel {
-			if ch != '/' {
-				continue
-			}
-			d := strings.TrimPrefix(sub+"/"+rel[:i], "/")
-			if !dirs[d] {
-				dirs[d] = true
-				all = append(all, map[string]any{"type": "directory", "path": d, "oid": strings.Repeat("0", 40), "size": 0})
-			}
-			if !recursive {
-				break
-			}
-		}
-		if recursive || !strings.Contains(rel, "/") {
-			all = append(all, entry(f))
-		}
-	}
-	start := 0
-	if cur := q.Get("cursor"); cur != "" {
-		b, err := base64.RawURLEncoding.DecodeString(cur)
-		if err == nil {
-			start, err = strconv.Atoi(string(b))
-		}
-		if err != nil || start < 0 || start > len(all) {
-			x.fail(http.StatusBadRequest, "", "Invalid cursor")
-			return
-		}
-	}
-	end := min(start+s.opts.PageSize, len(all))
-	if end < len(all) {
-		q.Set("cursor", base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(end))))
-		x.Header().Set("Link", fmt.Sprintf(`<%s%s?%s>; rel="next"`, s.hubURL, x.r.URL.EscapedPath(), q.Encode()))
-	}
-	page := all[start:end]
-	if page == nil {
-		page = []map[string]any{}
-	}
-	x.json(page)
-}
-
-func (s *Server) pathsInfo(x *exchange, c *commit) {
-	if x.r.Method != http.MethodPost {
-		x.fail(http.StatusMethodNotAllowed, "", "POST expected")
-		return
-	}
-	body, err := io.ReadAll(io.LimitReader(x.r.Body, 1<<20))
-	var req struct {
-		Paths []string `json:"paths"`
-	}
-	if err == nil && strings.HasPrefix(x.r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
-		var q url.Values
-		q, err = url.ParseQuery(string(body))
-		req.Paths = q["paths"]
-	} else if err == nil {
-		err = json.Unmarshal(body, &req)
-	}
-	if err != nil {
-		x.fail(http.StatusBadRequest, "", "paths expected")
-		return
-	}
-	out := []map[string]any{}
-	for _, p := range req.Paths {
-		if f := c.byPath[p]; f != nil {
-			out = append(out, entry(f))
-		}
-	}
-	x.json(out)
-}
-
-func (s *Server) refs(x *exchange, r *repo) {
-	s.mu.Lock()
-	list := func(prefix string, m map[string]string, byName bool) []map[string]string {
-		out := []map[string]string{}
-		for name, target := range m {
-			hash := target
-			if byName {
-				hash = r.find(target).hash
-			}
-			out = append(out, map[string]string{"name": name, "ref": prefix + name, "targetCommit": hash})
-		}
-		sort.Slice(out, func(i, j int) bool { return out[i]["name"] < out[j]["name"] })
-		return out
-	}
-	v := map[string]any{"branches": list("refs/heads/", r.branches, false), "tags": list("refs/tags/", r.Tags, true), "converts": []string{}}
-	if x.r.URL.Query().Get("include_prs") == "1" {
-		v["pullRequests"] = list("refs/pr/", r.PRs, true)
-	}
-	s.mu.Unlock()
-	x.json(v)
-}
-
 // resolve serves /[plural/]id/resolve/revision/file.
 func (s *Server) resolve(x *exchange, esc string, segs []string, authed bool) {
 	plural := "models"
@@ -329,12 +135,7 @@ func (s *Server) resolve(x *exchange, esc string, segs []string, authed bool) {
 	if r == nil {
 		return
 	}
-	if r.Gated && !authed {
-		x.fail(http.StatusUnauthorized, "GatedRepo", "Access to model "+r.ID+" is restricted. You must have access to it and be authenticated to access it. Please log in.")
-		return
-	}
-	if r.Gated && r.Deny {
-		x.fail(http.StatusForbidden, "GatedRepo", "Access to model "+r.ID+" is restricted and you are not in the authorized list. Visit the repository's page to ask for access.")
+	if s.gate(x, r, authed) {
 		return
 	}
 	c := s.commitOf(x, r, segs[at+1])
@@ -372,6 +173,20 @@ func (s *Server) resolve(x *exchange, esc string, segs []string, authed bool) {
 	default:
 		x.content(f, f.gitOID)
 	}
+}
+
+// gate refuses callers who may not read a gated repository's files, and
+// reports whether it did.
+func (s *Server) gate(x *exchange, r *repo, authed bool) bool {
+	switch {
+	case r.Gated && !authed:
+		x.fail(http.StatusUnauthorized, "GatedRepo", "Access to model "+r.ID+" is restricted. You must have access to it and be authenticated to access it. Please log in.")
+	case r.Gated && r.Deny:
+		x.fail(http.StatusForbidden, "GatedRepo", "Access to model "+r.ID+" is restricted and you are not in the authorized list. Visit the repository's page to ask for access.")
+	default:
+		return false
+	}
+	return true
 }
 
 func (x *exchange) redirect(code int, to string) {

@@ -16,6 +16,8 @@ type Request struct {
 	Auth string
 	// AcceptEncoding and UserAgent are the headers of these names.
 	AcceptEncoding, UserAgent string
+	// Trace is the X-Amzn-Trace-Id header.
+	Trace string
 	// Status and Bytes are those of the answer; Bytes counts body bytes that
 	// were handed to the connection.
 	Status int

@@ -38,6 +38,9 @@ type Repo struct {
 	// Tags and PRs map names ("v1", "1") to a revision of Revisions.
 	Tags map[string]string
 	PRs  map[string]string
+	// History is how many older commits the log of each revision has. Their
+	// files are not kept.
+	History int
 }
 
 // Files maps slash-separated paths to contents.
