@@ -59,7 +59,7 @@ func compile(ctx context.Context, dev nn.Device, spec architectures.BlockSpec, s
 	if err := o.checkSpec(spec); err != nil {
 		return nil, err
 	}
-	if p := report.Plan; p.Refusal != "" && !(o.IgnorePlan && p.sizeOnly) {
+	if p := report.Plan; o.planRefuses(p, source) {
 		report.refuse(p.Refusal)
 		return nil, nil
 	}
@@ -70,11 +70,7 @@ func compile(ctx context.Context, dev nn.Device, spec architectures.BlockSpec, s
 	if src.fanout != nil {
 		report.Residual = src.fanout.Residual
 	}
-	routes, seen, err := evaluate(ctx, dev, src, o)
-	if err != nil {
-		return nil, err
-	}
-	built, err := build(src, routes, o, report)
+	built, seen, err := makeTables(ctx, dev, src, o, report)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +103,23 @@ func compile(ctx context.Context, dev nn.Device, spec architectures.BlockSpec, s
 		return hook(lookup)
 	}
 	return lookup, nil
+}
+
+// makeTables evaluates the source and stores what it gave.
+func makeTables(ctx context.Context, dev nn.Device, src *sourceBlock, o Options, report *BlockReport) (*built, *evidence, error) {
+	if p, ok := o.projects(src.block); ok {
+		if len(o.Profiles) > 0 {
+			return nil, nil, fmt.Errorf("%w: a projected lookup has no profiles", ErrBlock)
+		}
+		b, err := buildProjected(ctx, dev, src, p, o, report)
+		return b, nil, err
+	}
+	routes, seen, err := evaluate(ctx, dev, src, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := build(src, routes, o, report)
+	return b, seen, err
 }
 
 // sourceBlock is a block with its declaration.

@@ -235,13 +235,13 @@ func (m *modelCompiler) compile(dev nn.Device, spec architectures.BlockSpec, o O
 		r.refuse(err.Error())
 		return nil, nil
 	}
-	if r.Plan.Refusal != "" && !(o.IgnorePlan && r.Plan.sizeOnly) {
-		r.refuse(r.Plan.Refusal)
-		return nil, nil
-	}
 	source, err := m.source.Block(spec.Path)
 	if err != nil {
 		return nil, fmt.Errorf("block %q: %w", spec.Path, err)
+	}
+	if o.planRefuses(r.Plan, source) {
+		r.refuse(r.Plan.Refusal)
+		return nil, nil
 	}
 	var probe *ProbeReport
 	if m.o.Mode == ProfilesAuto {

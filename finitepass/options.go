@@ -44,6 +44,11 @@ type Options struct {
 	// xortable.BaseAuto for whichever costs fewest bytes.
 	NoXOR   bool
 	XORBase int
+	// Projected compiles a block that applies one linear map to the embedding row
+	// and to its L2-normalised form as one table for both: z = W·e and
+	// r = max(‖e‖, eps), so that the outputs are z + b and z/r + b. The second
+	// rounds otherwise than the source, so the limits decide.
+	Projected bool
 	// IgnorePlan evaluates blocks that [PlanBlock] refuses for their size alone.
 	IgnorePlan bool
 	// IdenticalRows bounds the rows that the comparison spends on calls of many
