@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/hfcompress/compress/pack/floatcodec"
+	"github.com/hfcompress/compress/tensor"
 )
 
 // adding is one file on its way into the archive.
@@ -23,6 +24,10 @@ type adding struct {
 	segments []segment
 	choices  []*pending
 	started  int
+
+	open   map[tensor.DType]*group // groups that are not full
+	opened []tensor.DType          // their types, from the first
+	full   []*group
 }
 
 // pending is a choice that is being made.
@@ -50,9 +55,12 @@ func (in *adding) chooseAhead(segments []segment) error {
 // choice returns that of segment i, and starts those of the next ones.
 func (in *adding) choice(i int) (*choice, error) {
 	for ; in.started < min(i+1+in.ahead(), len(in.segments)); in.started++ {
+		seg := &in.segments[in.started]
+		if in.joins(seg) {
+			continue
+		}
 		p := &pending{ready: make(chan struct{})}
 		in.choices[in.started] = p
-		seg := &in.segments[in.started]
 		go func() {
 			defer close(p.ready)
 			p.c, p.err = in.w.choose(seg, in.source(seg))
@@ -74,24 +82,30 @@ func (in *adding) stop() {
 			<-p.ready
 		}
 	}
+	for _, g := range in.full {
+		<-g.ready
+	}
 }
 
 func (in *adding) source(seg *segment) source { return source{in.src, seg.off, seg.size} }
 
 // add stores a segment, or finds that it is stored, and returns its stream.
-func (in *adding) add(seg *segment, i int) (int, error) {
+func (in *adding) add(seg *segment, i int) (*outStream, error) {
+	if in.joins(seg) {
+		return in.addSmall(seg)
+	}
 	w := in.w
 	c, err := in.choice(i)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	if number, found, err := in.repeated(seg, c); err != nil {
-		return 0, err
-	} else if found {
+	if s, err := in.repeated(seg, c); err != nil {
+		return nil, err
+	} else if s != nil {
 		w.stats.Repeated += seg.size
-		return number, in.pass(seg, nil)
+		return s, in.pass(seg, nil)
 	}
-	s := &outStream{choice: c, number: len(w.outs), sum: sha256.New(), hashed: make(chan struct{})}
+	s := &outStream{choice: c, sum: sha256.New(), hashed: make(chan struct{})}
 	e := stream{kind: c.kind, size: seg.size}
 	if c.kind == kindULP || c.kind == kindXOR {
 		s.form = formOf(c.dtype)
@@ -99,50 +113,46 @@ func (in *adding) add(seg *segment, i int) (int, error) {
 		e.dtype, _ = dtypeCode(c.dtype)
 		w.stats.Deltas += seg.size
 	}
-	w.outs = append(w.outs, s)
-	w.x.streams = append(w.x.streams, e)
-	w.byKey[c.key] = append(w.byKey[c.key], s.number)
-	return s.number, in.pass(seg, s)
+	w.number(s, e)
+	w.byKey[c.key] = append(w.byKey[c.key], s)
+	return s, in.pass(seg, s)
 }
 
 // repeated looks for a segment among the streams of this archive and the base.
 // Only one that resembles another is read whole for this.
-func (in *adding) repeated(seg *segment, c *choice) (number int, found bool, err error) {
+func (in *adding) repeated(seg *segment, c *choice) (*outStream, error) {
 	w := in.w
 	candidates := w.byKey[c.key]
 	if len(candidates) == 0 && !w.baseN[seg.size] {
-		return 0, false, nil
+		return nil, nil
 	}
 	h := sha256.New()
 	b := make([]byte, 1<<18)
 	for off := int64(0); off < seg.size; {
 		n := min(int64(len(b)), seg.size-off)
 		if err := in.source(seg).readAt(b[:n], off); err != nil {
-			return 0, false, err
+			return nil, err
 		}
 		h.Write(b[:n])
 		if off += n; in.ctx.Err() != nil {
-			return 0, false, in.ctx.Err()
+			return nil, in.ctx.Err()
 		}
 	}
 	digest := Digest(h.Sum(nil))
-	for _, i := range candidates {
-		s := w.outs[i]
+	for _, s := range candidates {
 		<-s.hashed
-		if s.digest == digest && w.x.streams[i].size == seg.size {
-			return i, true, nil
+		if s.digest == digest && w.x.streams[s.number].size == seg.size {
+			return s, nil
 		}
 	}
 	at, known := w.baseD[digest]
 	if !known || w.opts.Base.x.streams[at].size != seg.size {
-		return 0, false, nil
+		return nil, nil
 	}
-	s := &outStream{number: len(w.outs), hashed: make(chan struct{}), digest: digest}
-	close(s.hashed)
-	w.outs = append(w.outs, s)
-	w.x.streams = append(w.x.streams, stream{kind: kindCopy, size: seg.size, base: at})
-	w.byKey[c.key] = append(w.byKey[c.key], s.number)
-	return s.number, true, nil
+	s := &outStream{hashed: closed, digest: digest}
+	w.number(s, stream{kind: kindCopy, size: seg.size, base: at})
+	w.byKey[c.key] = append(w.byKey[c.key], s)
+	return s, nil
 }
 
 // pass sends a segment's bytes through the digests, and to the encoders if it is
@@ -169,10 +179,7 @@ func (in *adding) pass(seg *segment, s *outStream) error {
 		u := <-w.free
 		u.users.Wait()
 		n := int(min(int64(chunk), seg.size-off))
-		if cap(u.raw) < n {
-			u.raw = make([]byte, n)
-		}
-		u.raw = u.raw[:n]
+		u.raw = resize(u.raw, n)
 		u.s, u.chunk = s, i
 		if err := src.readAt(u.raw, off); err != nil {
 			w.free <- u
@@ -180,10 +187,7 @@ func (in *adding) pass(seg *segment, s *outStream) error {
 		}
 		in.send(u)
 		off += int64(n)
-		in.done += int64(n)
-		if w.opts.Progress != nil {
-			w.opts.Progress(in.name, in.done, in.size)
-		}
+		in.advance(int64(n))
 	}
 	if s != nil {
 		w.streamSums <- hashing{finish: func() {
@@ -195,16 +199,36 @@ func (in *adding) pass(seg *segment, s *outStream) error {
 	return nil
 }
 
+func (in *adding) advance(n int64) {
+	in.done += n
+	if in.w.opts.Progress != nil {
+		in.w.opts.Progress(in.name, in.done, in.size)
+	}
+}
+
+func resize(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
+
+// encodeUnit hands a chunk to the encoders, and to the emitter in its turn.
+func (w *Writer) encodeUnit(u *unit) {
+	u.users.Add(2)
+	u.done = make(chan struct{})
+	w.order <- u
+	w.work <- u
+}
+
 // send hands a unit to all who need it. It goes back to the free ones at once,
 // in turn; whoever takes it waits for its users.
 func (in *adding) send(u *unit) {
 	w := in.w
 	if u.s != nil {
-		u.users.Add(3)
-		u.done = make(chan struct{})
+		u.users.Add(1)
 		w.streamSums <- hashing{h: u.s.sum, u: u}
-		w.order <- u
-		w.work <- u
+		w.encodeUnit(u)
 	}
 	if !in.single {
 		u.users.Add(1)

@@ -40,8 +40,12 @@ func fillAt(r io.ReaderAt, b []byte, off int64) error {
 	return err
 }
 
-// sampleBlock is how much of a segment is looked at in one place.
-const sampleBlock = 1 << 17
+const (
+	// sampleBlock is how much of a segment is looked at in one place.
+	sampleBlock = 1 << 17
+	// keyBlock is how much of one in one place tells it from others.
+	keyBlock = 1 << 12
+)
 
 // sample is one of up to four chunks of a segment, spread over it.
 type sample struct {
@@ -69,42 +73,75 @@ func samples(s source, chunk int) ([]sample, error) {
 
 // choose looks at samples of a segment and fixes how it is stored.
 func (w *Writer) choose(seg *segment, src source) (*choice, error) {
-	blocks, err := samples(src, sampleBlock)
+	blocks, err := samples(src, keyBlock)
 	if err != nil {
 		return nil, err
 	}
-	c := &choice{key: sampleKey(src.size, blocks)}
+	key := sampleKey(src.size, blocks)
+	c, err := w.chooseModel(seg, src)
+	if err != nil {
+		return nil, err
+	}
+	c.key = key
+	if seg.tensor && src.size > 0 {
+		err = w.chooseDelta(c, seg, src)
+	}
+	return c, err
+}
+
+// chooseModel chooses between the float codec and bytes.
+func (w *Writer) chooseModel(seg *segment, src source) (c *choice, err error) {
+	c = &choice{dtype: seg.dtype}
 	if src.size == 0 {
 		return c, nil
 	}
-	if seg.tensor {
-		c.dtype = seg.dtype
-		if c.model, err = train(seg.dtype, seg.shape, src, w.opts.Level, nil); err != nil {
+	if !seg.tensor {
+		blocks, err := samples(src, sampleBlock)
+		if err != nil {
 			return nil, err
 		}
-		if w.opts.Level != floatcodec.Fast || !seg.dtype.IsFloat() || src.size <= 4*sampleBlock {
-			chunks, err := samples(src, c.model.ChunkBytes())
-			if err != nil {
-				return nil, err
-			}
-			plain := estimate(src.size, chunks, w.bytesCost)
-			coded := estimate(src.size, chunks, func(i int, raw []byte) int64 { return int64(len(c.model.AppendChunk(nil, i, raw))) })
-			if plain < coded+int64(len(c.model.Append(nil))) {
-				c.model = nil
-			}
-		}
-		if err := w.chooseDelta(c, seg, src); err != nil {
-			return nil, err
-		}
-	} else if c.dtype = w.guess(blocks, src.size); c.dtype != tensor.Invalid {
-		if c.model, err = train(c.dtype, nil, src, w.opts.Level, nil); err != nil {
-			return nil, err
+		if c.dtype = w.guess(blocks, src.size); c.dtype == tensor.Invalid {
+			return c, nil
 		}
 	}
-	if c.model != nil && c.kind == kindBytes {
+	if c.model, err = train(c.dtype, seg.shape, src, w.opts.Level, nil); err != nil {
+		return nil, err
+	}
+	if seg.tensor {
+		worse, err := w.worse(c, src)
+		if err != nil {
+			return nil, err
+		}
+		if worse {
+			c.model = nil
+		}
+	}
+	if c.model != nil {
 		c.kind = kindFloat
 	}
 	return c, nil
+}
+
+// worse reports whether bytes are smaller than what the codec makes of a tensor.
+// At the fast level that is asked only where it may be: the codec tries
+// Zstandard for itself.
+func (w *Writer) worse(c *choice, src source) (bool, error) {
+	chunks, err := samples(src, c.model.ChunkBytes())
+	if err != nil {
+		return false, err
+	}
+	if w.opts.Level == floatcodec.Fast && c.dtype.IsFloat() && src.size > 8*keyBlock {
+		odd := false
+		for _, s := range chunks {
+			odd = odd || repeats(s.raw) || manyZeros(s.raw, c.dtype)
+		}
+		if !odd || src.size > 4*sampleBlock {
+			return false, nil
+		}
+	}
+	plain := estimate(src.size, chunks, w.bytesCost)
+	coded := estimate(src.size, chunks, func(i int, raw []byte) int64 { return int64(len(c.model.AppendChunk(nil, i, raw))) })
+	return plain < coded+int64(len(c.model.Append(nil))), nil
 }
 
 func sampleKey(size int64, blocks []sample) Digest {

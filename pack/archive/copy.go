@@ -8,9 +8,11 @@ import (
 	"io"
 )
 
-// job is a stretch of one segment that is decoded at once.
+// job is a stretch of one segment that is decoded at once, or several whole
+// segments that are joined in the archive as they are in the file.
 type job struct {
 	segment int
+	n       int // segments
 	off     int64
 	buf     []byte
 	last    bool // of its segment
@@ -69,26 +71,65 @@ func (r *Reader) copyFile(ctx context.Context, number, workers int, sink func([]
 
 func (r *Reader) deliver(f *file, view *FileReader, j *job, sink func([]byte) error, segment func(int) error) error {
 	if j.err != nil {
-		return view.name(j.segment, j.err)
+		return view.name(r.faulty(f, j), j.err)
 	}
-	if err := sink(j.buf); err != nil {
-		return err
-	}
-	if j.last && segment != nil {
-		if err := segment(j.segment); err != nil {
-			return view.name(j.segment, err)
+	rest := j.buf
+	for i := j.segment; i < j.segment+j.n; i++ {
+		part := rest
+		if j.n > 1 {
+			part = rest[:f.starts[i+1]-f.starts[i]]
+		}
+		rest = rest[len(part):]
+		if err := sink(part); err != nil {
+			return err
+		}
+		if j.last && segment != nil {
+			if err := segment(i); err != nil {
+				return view.name(i, err)
+			}
 		}
 	}
 	return nil
 }
 
+// faulty returns the first segment of a failed job that cannot be read.
+func (r *Reader) faulty(f *file, j *job) int {
+	for i := j.segment; i < j.segment+j.n; i++ {
+		b := make([]byte, min(f.starts[i+1]-f.starts[i], int64(len(j.buf))))
+		if j.n > 1 && r.readStream(int(f.segments[i]), 0, b, 1) != nil {
+			return i
+		}
+	}
+	return j.segment
+}
+
+// together returns how many segments from i on lie together in the archive too,
+// and their size.
+func (r *Reader) together(f *file, i int) (n int, size int64) {
+	n, size = 1, f.starts[i+1]-f.starts[i]
+	owner, head, at, err := r.resolve(int(f.segments[i]))
+	if err != nil {
+		return n, size // reading it will say so
+	}
+	for i += n; i < len(f.segments); i++ {
+		next := f.starts[i+1] - f.starts[i]
+		o, h, start, err := r.resolve(int(f.segments[i]))
+		if err != nil || o != owner || h != head || start != at+size || size+next > runBytes {
+			break
+		}
+		n, size = n+1, size+next
+	}
+	return n, size
+}
+
 // feed cuts a file into jobs of whole chunks.
 func (r *Reader) feed(ctx context.Context, f *file, view *FileReader, free, order, work chan *job) error {
-	for i, s := range f.segments {
-		size := r.x.streams[s].size
+	for i := 0; i < len(f.segments); {
+		s := f.segments[i]
+		together, size := r.together(f, i)
 		step := int64(runBytes)
 		if size > 0 {
-			owner, at, err := r.resolve(int(s))
+			owner, at, _, err := r.resolve(int(s))
 			if err != nil {
 				return view.name(i, err)
 			}
@@ -97,6 +138,9 @@ func (r *Reader) feed(ctx context.Context, f *file, view *FileReader, free, orde
 				return view.name(i, err)
 			}
 			step = max(int64(runBytes/t.chunk), 1) * int64(t.chunk)
+		}
+		if together > 1 {
+			step = size
 		}
 		for off := int64(0); ; off += step {
 			n := min(step, size-off)
@@ -109,13 +153,14 @@ func (r *Reader) feed(ctx context.Context, f *file, view *FileReader, free, orde
 			if int64(cap(j.buf)) < n {
 				j.buf = make([]byte, n)
 			}
-			*j = job{segment: i, off: off, buf: j.buf[:n], last: off+n == size, done: make(chan struct{})}
+			*j = job{segment: i, n: together, off: off, buf: j.buf[:n], last: off+n == size, done: make(chan struct{})}
 			order <- j
 			work <- j
 			if j.last {
 				break
 			}
 		}
+		i += together
 	}
 	return nil
 }

@@ -21,8 +21,9 @@ type FileReader struct {
 	*io.SectionReader
 
 	mu    sync.Mutex
-	kept  []byte // a decoded chunk
-	where [2]int // its stream and number
+	kept  []byte  // a decoded chunk
+	owner *Reader // which archive it is of, and where; nil if there is none
+	where chunkID
 }
 
 // OpenFile opens a file of the archive. An unknown name gives an error that wraps
@@ -37,7 +38,7 @@ func (r *Reader) OpenFile(name string) (*FileReader, error) {
 }
 
 func (r *Reader) openFile(i int) *FileReader {
-	f := &FileReader{r: r, f: &r.x.files[i], where: [2]int{-1, -1}}
+	f := &FileReader{r: r, f: &r.x.files[i]}
 	f.SectionReader = io.NewSectionReader(readerAt{f}, 0, f.f.size)
 	return f
 }
@@ -104,7 +105,7 @@ func (f *FileReader) readSegment(s int, off int64, p []byte) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r, s, err := f.r.resolve(s)
+	r, s, first, err := f.r.resolve(s)
 	if err != nil {
 		return err
 	}
@@ -112,19 +113,22 @@ func (f *FileReader) readSegment(s int, off int64, p []byte) error {
 	if err != nil {
 		return err
 	}
+	if off += first; r.x.streams[s].total > r.x.streams[s].size {
+		return r.readJoined(s, t, off, p)
+	}
 	for len(p) > 0 {
 		c := int(off / int64(t.chunk))
 		start := int64(c) * int64(t.chunk)
-		if f.where != [2]int{s, c} {
+		if f.owner != r || f.where != (chunkID{s, c}) {
 			size := t.chunkSize(c)
 			if cap(f.kept) < size {
 				f.kept = make([]byte, size)
 			}
-			f.kept, f.where = f.kept[:size], [2]int{-1, -1}
+			f.kept, f.owner = f.kept[:size], nil
 			if err := r.readStream(s, start, f.kept, 1); err != nil {
 				return err
 			}
-			f.where = [2]int{s, c}
+			f.owner, f.where = r, chunkID{s, c}
 		}
 		n := copy(p, f.kept[off-start:])
 		p, off = p[n:], off+int64(n)

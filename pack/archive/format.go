@@ -75,11 +75,12 @@ func parseTrailer(b []byte) (t trailer, err error) {
 
 // Kinds of stream.
 const (
-	kindBytes = 0 // raw or Zstandard, in chunks of 2^20 bytes
-	kindFloat = 1 // floatcodec
-	kindULP   = 2 // differences of positions in the order of numbers, from the base
-	kindXOR   = 3 // differences of bits, from the base
-	kindCopy  = 4 // a stream of the base
+	kindBytes  = 0 // raw or Zstandard, in chunks of 2^20 bytes
+	kindFloat  = 1 // floatcodec
+	kindULP    = 2 // differences of positions in the order of numbers, from the base
+	kindXOR    = 3 // differences of bits, from the base
+	kindCopy   = 4 // a stream of the base
+	kindJoined = 5 // bytes that follow those of the stream before, in its chunks
 )
 
 // dtypes lists element types by their code in an archive, which must not depend

@@ -16,13 +16,15 @@ const (
 	methodZstd = 1
 )
 
-// zstdEncoders keeps encoders, which hold large buffers, by level. The best one
-// of this library is left out: its tables take 35 MiB for each worker.
+// zstdEncoders keeps encoders, which hold large buffers. The best one of this
+// library is left out: its tables take 35 MiB for each worker.
 var zstdEncoders = [...]sync.Pool{
-	floatcodec.Fast:  {New: func() any { return newZstd(zstd.SpeedDefault) }},
-	floatcodec.Dense: {New: func() any { return newZstd(zstd.SpeedBetterCompression) }},
-	floatcodec.Max:   {New: func() any { return newZstd(zstd.SpeedBetterCompression) }},
+	{New: func() any { return newZstd(zstd.SpeedDefault) }},
+	{New: func() any { return newZstd(zstd.SpeedBetterCompression) }},
 }
+
+// zstdTries is how many of them each level tries.
+var zstdTries = [...]int{floatcodec.Fast: 1, floatcodec.Dense: 2, floatcodec.Max: 2}
 
 func newZstd(level zstd.EncoderLevel) *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(1),
@@ -48,9 +50,20 @@ var zstdDecoders = sync.Pool{New: func() any {
 func appendBytesChunk(dst []byte, i int, raw []byte, level floatcodec.Level) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0, methodZstd)
-	e := zstdEncoders[level].Get().(*zstd.Encoder)
-	dst = e.EncodeAll(raw, dst)
-	zstdEncoders[level].Put(e)
+	// What is meant to be better is sometimes worse, so the higher levels try both.
+	for try := range zstdTries[level] {
+		e := zstdEncoders[try].Get().(*zstd.Encoder)
+		end := len(dst)
+		dst = e.EncodeAll(raw, dst)
+		zstdEncoders[try].Put(e)
+		if end > start+5 {
+			if len(dst)-end < end-start-5 {
+				dst = append(dst[:start+5], dst[end:]...)
+			} else {
+				dst = dst[:end]
+			}
+		}
+	}
 	if len(dst)-start-5 >= len(raw) {
 		dst = append(append(dst[:start], 0, 0, 0, 0, methodRaw), raw...)
 	}

@@ -36,6 +36,7 @@ func goldenFiles(seed uint64) map[string][]byte {
 		{name: "layer.tied", dtype: tensor.BF16, shape: []int{30, 100}, data: w},
 		{name: "flags", dtype: tensor.U8, shape: []int{4000}, data: flags},
 		{name: "none", dtype: tensor.F16, shape: []int{0}},
+		{name: "layer.scale", dtype: tensor.BF16, shape: []int{200}, data: bf16(rand.New(rand.NewPCG(seed, 100)), 200)},
 	}, []byte("end"))
 	return map[string][]byte{
 		"model.safetensors": model,

@@ -33,7 +33,8 @@ func sampleArchives(t testing.TB) (base, delta []byte) {
 		flags[i] = byte(rng.Uint32())
 	}
 	file := func() []byte {
-		head := `{"w":{"dtype":"BF16","shape":[20,100],"data_offsets":[0,4000]},"f":{"dtype":"U8","shape":[1000],"data_offsets":[4001,5001]}}`
+		head := `{"w":{"dtype":"BF16","shape":[20,80],"data_offsets":[0,3200]},"v":{"dtype":"BF16","shape":[400],"data_offsets":[3200,4000]},` +
+			`"f":{"dtype":"U8","shape":[1000],"data_offsets":[4001,5001]}}`
 		out := binary.LittleEndian.AppendUint64(nil, uint64(len(head)))
 		return slices.Concat(out, []byte(head), w, []byte{1}, flags)
 	}
@@ -80,7 +81,7 @@ func sampleArchives(t testing.TB) (base, delta []byte) {
 	for _, s := range slices.Concat(r.x.streams, both.x.streams) {
 		kinds[s.kind] = true
 	}
-	if len(kinds) != kindCopy+1 {
+	if len(kinds) != kindJoined+1 {
 		t.Fatalf("the samples use the kinds %v", kinds)
 	}
 	return base, delta
@@ -167,6 +168,9 @@ func TestHostileIndex(t *testing.T) {
 		t.Fatalf("resealed without a change: %v", err)
 	}
 	last := func(x *index) *file { return &x.files[len(x.files)-1] }
+	joined := func(x *index) *stream {
+		return &x.streams[slices.IndexFunc(x.streams, func(s stream) bool { return s.kind == kindJoined })]
+	}
 	for name, change := range map[string]func(x *index){
 		"absurd stream":          func(x *index) { x.streams[0].size = 1 << 50 },
 		"absurd file":            func(x *index) { x.files[0].size = 1 << 50 },
@@ -176,7 +180,12 @@ func TestHostileIndex(t *testing.T) {
 		"absurd data":            func(x *index) { x.streams[0].data = 1 << 40 },
 		"overlap":                func(x *index) { x.streams[0].data-- },
 		"gap":                    func(x *index) { x.streams[len(x.streams)-1].table-- },
-		"unknown kind":           func(x *index) { x.streams[0].kind = 5 },
+		"unknown kind":           func(x *index) { x.streams[0].kind = kindJoined + 1 },
+		"nothing to join":        func(x *index) { x.streams[0].kind = kindJoined },
+		"joined to others":       func(x *index) { x.streams[1].kind, x.streams[1].data = kindJoined, 0 },
+		"not joined":             func(x *index) { joined(x).kind = kindBytes },
+		"too much joined":        func(x *index) { joined(x).size = 1 << 40 },
+		"swapped when joined":    func(x *index) { s := joined(x); s.size, x.streams[s.head].size = x.streams[s.head].size, s.size },
 		"base without base":      func(x *index) { x.streams[0].kind = kindULP },
 		"other kind":             func(x *index) { x.streams[0].kind = kindFloat },
 		"wrong stream digest":    func(x *index) { x.streams[0].digest[0] ^= 1 },
@@ -239,7 +248,7 @@ func TestLimits(t *testing.T) {
 	for name, l := range map[string]Limits{
 		"index":  {IndexBytes: 100},
 		"files":  {Files: 2},
-		"tensor": {Tensors: 1},
+		"tensor": {Tensors: 2},
 		"rank":   {Rank: 1},
 		"file":   {FileBytes: 5000},
 		"total":  {TotalBytes: 5000},
@@ -249,7 +258,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	r, err := NewReader(bytes.NewReader(b), int64(len(b)), ReadOptions{Limits: Limits{TensorBytes: 3999}})
+	r, err := NewReader(bytes.NewReader(b), int64(len(b)), ReadOptions{Limits: Limits{TensorBytes: 3199}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,6 +271,7 @@ func TestLimits(t *testing.T) {
 	// A tensor of 1 GiB in some kilobytes: its table has not that many chunks.
 	r.limits = Limits{}.withDefaults()
 	s := &r.x.streams[r.tensorStream(0)]
+	r.x.streams[s.head].total += 1<<30 - s.size
 	s.size = 1 << 30
 	r.x.tensors[0].shape = tensor.Shape{1 << 29}
 	if _, err := r.Tensor("w"); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), `tensor "w"`) {
@@ -390,7 +400,7 @@ func FuzzChunks(f *testing.F) {
 		size %= maxChunk
 		dst := make([]byte, size)
 		enc := append(binary.LittleEndian.AppendUint32(nil, chunkSum(kind, 0, len(dst), body)), body...)
-		s := &stream{kind: kind % (kindCopy + 1), size: int64(size), data: int64(size), dtype: kind % byte(len(dtypes))}
+		s := &stream{kind: kind % (kindJoined + 1), size: int64(size), total: int64(size), data: int64(size), dtype: kind % byte(len(dtypes))}
 		for _, table := range [][]byte{body, encodeTable(body, []int{int(size)})} {
 			if _, err := parseTable(binary.LittleEndian.AppendUint32(bytes.Clone(table), crc32.Checksum(table, castagnoli)), s); err != nil && !refused(err) {
 				t.Error(err)

@@ -25,13 +25,23 @@ type stream struct {
 	size   int64
 	digest Digest
 	// data and table are the lengths of what is stored, chunks first; both 0 for
-	// kindCopy.
+	// kindCopy and kindJoined.
 	data, table int64
-	offset      int64 // of the first chunk in the archive; follows from the lengths before
-	base        int   // stream of the base archive, for kinds that need it
+	base        int // stream of the base archive, for kinds that need it
+
+	// These follow from the streams before.
+	offset int64 // of the first chunk in the archive
+	head   int   // the stream whose chunks hold this one; itself, but for kindJoined
+	start  int64 // where this stream begins in them
+	total  int64 // of a head: the bytes of all streams in its chunks
 }
 
-func (s *stream) needsBase() bool { return s.kind >= kindULP }
+func (s *stream) needsBase() bool {
+	return s.kind == kindULP || s.kind == kindXOR || s.kind == kindCopy
+}
+
+// stores reports whether a stream has chunks of its own.
+func (s *stream) stores() bool { return s.kind != kindCopy && s.kind != kindJoined }
 
 // file is one file: its streams in order make its bytes.
 type file struct {
@@ -70,7 +80,7 @@ func (x *index) encode() []byte {
 		b = append(b, s.kind)
 		put(s.size)
 		b = append(b, s.digest[:]...)
-		if s.kind != kindCopy {
+		if s.stores() {
 			put(s.data)
 			put(s.table)
 		}
@@ -199,7 +209,7 @@ func (r *indexReader) string() string {
 
 // Least bytes of a stream, a file and a tensor in an index.
 const (
-	minStream  = 1 + 1 + 32 + 1
+	minStream  = 1 + 1 + 32
 	minFile    = 2 + 1 + 1 + 32 + 1 + 1
 	minSegment = 1
 	minTensor  = 1 + 1 + 1 + 1
@@ -236,8 +246,8 @@ func (r *indexReader) streams(x *index, end int64) {
 		s.kind = r.byte()
 		s.size = r.size("stream")
 		s.digest = r.digest()
-		s.offset = at
-		if s.kind != kindCopy {
+		s.offset, s.head, s.total = at, i, s.size
+		if s.stores() {
 			s.data = r.number(end - at)
 			s.table = r.number(end - at - s.data)
 			at += s.data + s.table
@@ -255,8 +265,11 @@ func (r *indexReader) streams(x *index, end int64) {
 				r.fail("stream %d needs a base, none is named", i)
 			}
 		}
-		if s.kind > kindCopy {
+		if s.kind > kindJoined {
 			r.fail("stream %d has the unknown kind %d", i, s.kind)
+		}
+		if s.kind == kindJoined {
+			r.join(x, i)
 		}
 		if s.table > r.limits.TableBytes && r.err == nil {
 			r.err = limitf("stream %d has a table of %d bytes, %d allowed", i, s.table, r.limits.TableBytes)
@@ -267,6 +280,25 @@ func (r *indexReader) streams(x *index, end int64) {
 	}
 	if at != end {
 		r.fail("streams end at byte %d, the index begins at %d", at, end)
+	}
+}
+
+// join puts stream i into the chunks of the one before.
+func (r *indexReader) join(x *index, i int) {
+	if i == 0 || r.err != nil {
+		r.fail("stream %d has none before to be joined to", i)
+		return
+	}
+	s := &x.streams[i]
+	s.head = x.streams[i-1].head
+	head := &x.streams[s.head]
+	if head.kind != kindBytes && head.kind != kindFloat {
+		r.fail("stream %d is joined to one of kind %d", i, head.kind)
+		return
+	}
+	s.start = head.total
+	if head.total += s.size; head.total > r.limits.FileBytes {
+		r.err = limitf("joined streams of %d bytes, %d allowed", head.total, r.limits.FileBytes)
 	}
 }
 

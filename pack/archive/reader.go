@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/bits"
 	"os"
 	"runtime"
 	"sync"
@@ -50,6 +51,7 @@ type Reader struct {
 		dirs map[string]*dirNode
 	}
 	tables tableCache
+	chunks chunkCache
 }
 
 // File describes a file in an archive.
@@ -77,8 +79,9 @@ type Tensor struct {
 	Shape tensor.Shape
 	// Offset and Size locate its bytes in the file.
 	Offset, Size int64
-	// Stored is what it takes in the archive; 0 when it is the same as another one
-	// before, or as one of the base.
+	// Stored is what it takes in the archive, or its share of that if it was
+	// joined with others; 0 when it is the same as another one before, or as one
+	// of the base.
 	Stored int64
 	// SHA256 is the digest of its bytes.
 	SHA256 Digest
@@ -270,7 +273,7 @@ func (r *Reader) Files() []File {
 		for _, s := range f.segments {
 			if !seen[s] {
 				seen[s] = true
-				out[i].Stored += r.x.streams[s].data + r.x.streams[s].table
+				out[i].Stored += r.stored(s)
 			}
 		}
 	}
@@ -303,7 +306,24 @@ func (r *Reader) describe(i int) Tensor {
 	f := &r.x.files[t.file]
 	s := &r.x.streams[f.segments[t.segment]]
 	return Tensor{Name: t.name, File: f.name, DType: t.dtype, Shape: t.shape, Offset: f.starts[t.segment],
-		Size: s.size, Stored: s.data + s.table, SHA256: s.digest, Method: methods[s.kind]}
+		Size: s.size, Stored: r.stored(f.segments[t.segment]), SHA256: s.digest, Method: methods[r.x.streams[s.head].kind]}
+}
+
+// stored returns the bytes that a stream takes. Joined ones share those of their
+// chunks and table in proportion to their sizes.
+func (r *Reader) stored(i int32) int64 {
+	s := &r.x.streams[i]
+	head := &r.x.streams[s.head]
+	all := head.data + head.table
+	if head.total == s.size {
+		return all
+	}
+	part := func(n int64) int64 {
+		hi, lo := bits.Mul64(uint64(all), uint64(n))
+		q, _ := bits.Div64(hi, lo, uint64(head.total)) // n is at most the total
+		return int64(q)
+	}
+	return part(s.start+s.size) - part(s.start)
 }
 
 func (r *Reader) lookups() {

@@ -17,6 +17,7 @@ type tableCache struct {
 
 const cachedTables = 32
 
+// table returns that of stream i, a head.
 func (r *Reader) table(i int) (*table, error) {
 	c := &r.tables
 	c.mu.Lock()
@@ -51,21 +52,23 @@ func (r *Reader) table(i int) (*table, error) {
 	return t, nil
 }
 
-// resolve follows a stream that is one of the base to where it is stored.
-func (r *Reader) resolve(i int) (*Reader, int, error) {
+// resolve follows a stream that is one of the base, or joined to others, to
+// where it is stored: stream head of the reader it returns, from byte start.
+func (r *Reader) resolve(i int) (owner *Reader, head int, start int64, err error) {
 	for r.x.streams[i].kind == kindCopy {
 		if r.base == nil {
-			return nil, 0, r.noBase()
+			return nil, 0, 0, r.noBase()
 		}
 		r, i = r.base, r.x.streams[i].base
 	}
-	return r, i, nil
+	s := &r.x.streams[i]
+	return r, s.head, s.start, nil
 }
 
 // probe reads a stream's table, and with it makes sure that what is stored could
 // decode to what is declared.
 func (r *Reader) probe(i int) error {
-	r, i, err := r.resolve(i)
+	r, i, _, err := r.resolve(i)
 	if err != nil {
 		return err
 	}
@@ -89,16 +92,21 @@ func (r *Reader) readStream(i int, off int64, dst []byte, workers int) error {
 	if len(dst) == 0 {
 		return nil
 	}
+	r, i, start, err := r.resolve(i)
+	if err != nil {
+		return err
+	}
+	off += start
 	s := &r.x.streams[i]
 	if s.needsBase() && r.base == nil {
 		return r.noBase()
 	}
-	if s.kind == kindCopy {
-		return r.base.readStream(s.base, off, dst, workers)
-	}
 	t, err := r.table(i)
 	if err != nil {
 		return err
+	}
+	if s.total > s.size && int64(len(dst)) < min(int64(t.chunk), s.total) {
+		return r.readJoined(i, t, off, dst)
 	}
 	first := int(off / int64(t.chunk))
 	last := int((off + int64(len(dst)) - 1) / int64(t.chunk))
@@ -167,4 +175,62 @@ func (r *Reader) decodeChunk(s *stream, t *table, i int, enc, dst []byte) error 
 		return fmt.Errorf("base archive: %w", err)
 	}
 	return decodeDeltaChunk(dst, t, i, enc, base)
+}
+
+// chunkCache keeps the chunks of joined streams that were decoded last: their
+// neighbours are likely to be read next.
+type chunkCache struct {
+	mu     sync.Mutex
+	chunks map[chunkID]*keptChunk
+	order  []chunkID // from the one read first
+}
+
+type chunkID struct{ stream, chunk int }
+
+type keptChunk struct {
+	once sync.Once
+	raw  []byte
+	err  error
+}
+
+const cachedChunks = 8
+
+func (c *chunkCache) get(id chunkID) *keptChunk {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.chunks[id]; k != nil {
+		return k
+	}
+	if c.chunks == nil {
+		c.chunks = make(map[chunkID]*keptChunk, cachedChunks)
+	}
+	if len(c.order) == cachedChunks {
+		delete(c.chunks, c.order[0])
+		c.order = append(c.order[:0], c.order[1:]...)
+	}
+	k := &keptChunk{}
+	c.chunks[id] = k
+	c.order = append(c.order, id)
+	return k
+}
+
+// readJoined fills dst from byte off of the chunks of stream i, which it keeps.
+func (r *Reader) readJoined(i int, t *table, off int64, dst []byte) error {
+	for len(dst) > 0 {
+		c := int(off / int64(t.chunk))
+		start := int64(c) * int64(t.chunk)
+		k := r.chunks.get(chunkID{i, c})
+		k.once.Do(func() {
+			raw := make([]byte, t.chunkSize(c))
+			if k.err = r.readRun(&r.x.streams[i], t, c, c+1, start, raw); k.err == nil {
+				k.raw = raw
+			}
+		})
+		if k.err != nil {
+			return k.err
+		}
+		n := copy(dst, k.raw[off-start:])
+		dst, off = dst[n:], off+int64(n)
+	}
+	return nil
 }

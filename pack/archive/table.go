@@ -57,13 +57,13 @@ func parseTable(b []byte, s *stream) (*table, error) {
 		return nil, corruptf("model cut short")
 	}
 	stored, rest := rest[:n], rest[n:]
-	t := &table{kind: s.kind, size: s.size, chunk: bytesChunk}
+	t := &table{kind: s.kind, size: s.total, chunk: bytesChunk}
 	if s.kind == kindBytes {
 		if n > 0 {
 			return nil, corruptf("a model where none belongs")
 		}
 	} else {
-		want := s.size
+		want := s.total
 		if s.kind != kindFloat {
 			t.dtype = dtypes[s.dtype]
 			t.width = max(t.dtype.Size(), 1)
@@ -81,7 +81,7 @@ func parseTable(b []byte, s *stream) (*table, error) {
 			return nil, corruptf("chunks of %d bytes, at most %d are possible", t.chunk, maxChunk)
 		}
 	}
-	chunks := chunkCount(s.size, t.chunk)
+	chunks := chunkCount(s.total, t.chunk)
 	if chunks > int64(len(rest)) {
 		return nil, corruptf("%d chunks, but the lengths of fewer", chunks)
 	}

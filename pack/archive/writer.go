@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/hfcompress/compress/pack/floatcodec"
+	"github.com/hfcompress/compress/tensor"
 )
 
 // Options say how an archive is made. The zero value is the fast level on all
@@ -56,13 +57,15 @@ type Writer struct {
 	opts  Options
 	x     index
 	names *nameSet
-	byKey map[Digest][]int // streams by the key of their samples
-	baseN map[int64]bool   // sizes of the base's streams
-	baseD map[Digest]int   // the base's streams
-	outs  []*outStream     // by stream
-	stats Stats
-	open  bool
-	sums  []*Digest // of files with several segments; under mu
+	byKey map[Digest][]*outStream // streams by the key of their samples
+	// byDigest has the small tensors.
+	byDigest map[Digest]*outStream
+	baseN    map[int64]bool // sizes of the base's streams
+	baseD    map[Digest]int // the base's streams
+	outs     []*outStream   // by stream
+	stats    Stats
+	open     bool
+	sums     []*Digest // of files with several segments; under mu
 
 	free         chan *unit
 	work         chan *unit
@@ -119,7 +122,7 @@ func NewWriter(w io.Writer, o Options) (*Writer, error) {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	a := &Writer{
-		opts: o, w: w, open: true, names: newNameSet(), byKey: map[Digest][]int{},
+		opts: o, w: w, open: true, names: newNameSet(), byKey: map[Digest][]*outStream{}, byDigest: map[Digest]*outStream{},
 		// Two units for each worker: one being encoded, one waiting.
 		free: make(chan *unit, 2*o.Workers+2),
 		work: make(chan *unit, 2*o.Workers+2), order: make(chan *unit, 2*o.Workers+2),
@@ -153,6 +156,13 @@ func NewWriter(w io.Writer, o Options) (*Writer, error) {
 	a.out.Add(1)
 	go a.emitAll()
 	return a, nil
+}
+
+// number gives a stream its place in the index, which is that in the archive.
+func (w *Writer) number(s *outStream, e stream) {
+	s.number = len(w.outs)
+	w.outs = append(w.outs, s)
+	w.x.streams = append(w.x.streams, e)
 }
 
 func (w *Writer) fail(err error) {
@@ -293,15 +303,16 @@ func (w *Writer) addFile(ctx context.Context, name string, mode fs.FileMode, src
 		return err
 	}
 	f := file{name: name, mode: mode.Perm(), size: size, tensors: [2]int{len(w.x.tensors), len(w.x.tensors)}}
-	in := &adding{w: w, ctx: ctx, name: name, size: size, src: src, sum: sha256.New(), single: len(segments) == 1}
+	in := &adding{w: w, ctx: ctx, name: name, size: size, src: src, sum: sha256.New(), single: len(segments) == 1,
+		open: map[tensor.DType]*group{}}
+	parts := make([]*outStream, len(segments))
 	if err := in.chooseAhead(segments); err != nil {
 		return err
 	}
 	defer in.stop()
 	for i := range segments {
 		seg := &segments[i]
-		number, err := in.add(seg, i)
-		if err != nil {
+		if parts[i], err = in.add(seg, i); err != nil {
 			if seg.tensor {
 				return fmt.Errorf("tensor %s: %w", quote(seg.name), err)
 			}
@@ -312,7 +323,12 @@ func (w *Writer) addFile(ctx context.Context, name string, mode fs.FileMode, src
 				name: seg.name, dtype: seg.dtype, shape: seg.shape})
 			f.tensors[1]++
 		}
-		f.segments = append(f.segments, int32(number))
+	}
+	if err := in.finish(); err != nil {
+		return err
+	}
+	for _, s := range parts {
+		f.segments = append(f.segments, int32(s.number))
 	}
 	w.x.files = append(w.x.files, f)
 	w.stats.Files++
