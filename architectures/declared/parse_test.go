@@ -214,6 +214,10 @@ func TestParseBounds(t *testing.T) {
 	if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), "more than 16384 layers and steps in all") {
 		t.Error(err)
 	}
+	long := `{"name": "x", "op": "layers", "from": "in", ` + strings.Repeat(" ", 1<<15) + `"layers": []}`
+	if _, err := Parse([]byte(strings.Replace(text, step, long, 1))); err == nil || !strings.Contains(err.Error(), "steps[0].count: 1000 repetitions of ") {
+		t.Error(err)
+	}
 	deep := strings.Repeat(`{"op": "sum", "of": [[],[`, 40) + `{"op": "normalize"}` + strings.Repeat(`]]}`, 40)
 	text = strings.Replace(text, `"count": 1000`, `"count": 1`, 1)
 	if _, err := Parse([]byte(strings.Replace(text, step, `{"name": "x", "op": "layers", "from": "in", "layers": [`+deep+`]}`, 1))); !errors.Is(err, ErrFile) {

@@ -225,6 +225,9 @@ func (p *parser) repeat(r *reader, name string, scope map[string]int) int {
 	if p.err == nil && len(r.list("steps", maxChain)) == 0 {
 		r.fail("steps", "expected at least one step")
 	}
+	if n := len(r.fields["steps"]); n*count > maxRepeated {
+		r.fail("count", "%d repetitions of %d bytes are more than %d", count, n, maxRepeated)
+	}
 	if p.err != nil {
 		return 0
 	}
