@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hfcompress/compress/architectures"
-	_ "github.com/hfcompress/compress/architectures/llama" // registers the family
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/finitepass"
 	"github.com/hfcompress/compress/hub"

@@ -1,0 +1,7 @@
+package compress
+
+// The registered families. Importing this package makes all of them known.
+import (
+	_ "github.com/hfcompress/compress/architectures/gru"
+	_ "github.com/hfcompress/compress/architectures/llama"
+)
