@@ -239,10 +239,10 @@ func (d *deletion) lock(folder, etag string) (*fileLock, error) {
 		return nil, err
 	}
 	path := filepath.Join(d.dir, rel, etag+".lock")
-	l, err := d.locks.attempt(path)
+	l, err := d.locks.attempt(path, path)
 	if errors.Is(err, errLocked) {
 		// The first try may only have cleared a lock that was left behind.
-		l, err = d.locks.attempt(path)
+		l, err = d.locks.attempt(path, path)
 	}
 	if errors.Is(err, errLocked) {
 		return nil, ErrInUse

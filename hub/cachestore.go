@@ -1,16 +1,19 @@
 package hub
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 )
 
 const (
-	storeRefs     = ".refs"
-	storeLock     = ".lock"
-	maxStoreLines = 16 << 20 // bytes of a manifest
+	storeRefs = ".refs"
+	storeLock = ".lock"
 )
 
 // sharedBlobs is the store of contents that several repositories of a cache
@@ -29,6 +32,75 @@ func openStore(cache string) *sharedBlobs {
 		return nil
 	}
 	return s
+}
+
+// payload is where a content lies in the store.
+func (s *sharedBlobs) payload(hash string) string { return filepath.Join(s.dir, hash[:2], hash) }
+
+// markerTemp is what a client leaves that dies while it marks a store.
+var markerTemp = regexp.MustCompile(`^` + regexp.QuoteMeta(sharedMarker) + `\.[0-9a-f]{8}\.tmp$`)
+
+// makeStore opens a cache's store or makes one. A directory blobs/ with
+// anything in it and no mark is somebody else's and is left alone.
+func makeStore(cache string) (*sharedBlobs, error) {
+	if s := openStore(cache); s != nil {
+		return s, nil
+	}
+	s := &sharedBlobs{cache: cache, dir: filepath.Join(cache, "blobs")}
+	if err := s.makeDir(s.dir); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(extended(s.dir))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !markerTemp.MatchString(e.Name()) || !e.Type().IsRegular() {
+			if openStore(cache) != nil {
+				return s, nil // somebody marked it meanwhile
+			}
+			return nil, fmt.Errorf("%s is not a shared store", s.dir)
+		}
+	}
+	mark := filepath.Join(s.dir, sharedMarker)
+	if err := writeFileAtomic(mark, []byte(sharedVersion)); err != nil {
+		return nil, err
+	}
+	return s, os.Chmod(extended(mark), s.fileMode())
+}
+
+// makePrefix makes a folder of the store.
+func (s *sharedBlobs) makePrefix(prefix string) error { return s.makeDir(filepath.Join(s.dir, prefix)) }
+
+// makeDir makes a directory that whoever may use the cache may use as well.
+func (s *sharedBlobs) makeDir(dir string) error {
+	err := os.Mkdir(extended(dir), 0o777)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		if !realDir(dir) {
+			return fmt.Errorf("%s is no directory", dir)
+		}
+		return nil
+	case err != nil || runtime.GOOS == "windows":
+		return err
+	}
+	st, err := os.Stat(s.cache)
+	if err != nil {
+		return err
+	}
+	return os.Chmod(dir, st.Mode()&(fs.ModePerm|fs.ModeSetgid|fs.ModeSticky))
+}
+
+// fileMode lets whoever can enter the cache read, and nobody write.
+func (s *sharedBlobs) fileMode() fs.FileMode {
+	if runtime.GOOS == "windows" {
+		return 0o666 // a read-only file could not be replaced there
+	}
+	mode := fs.FileMode(0o400)
+	if st, err := os.Stat(s.cache); err == nil {
+		mode |= st.Mode() & 0o011 << 2
+	}
+	return mode
 }
 
 // regular reports whether a path is a regular file and no link to one.
@@ -90,7 +162,7 @@ func (s *sharedBlobs) references(payload string) (blobs []string, ok bool) {
 	if s == nil || !regular(payload+storeRefs) {
 		return nil, false
 	}
-	b, err := readSmall(payload+storeRefs, maxStoreLines)
+	b, err := readSmall(payload+storeRefs, maxManifest)
 	if err != nil {
 		return nil, false
 	}

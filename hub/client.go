@@ -49,6 +49,9 @@ func New(opts Options) (*Client, error) {
 	if err != nil || ep.Scheme != "http" && ep.Scheme != "https" || ep.Host == "" || ep.RawQuery != "" || ep.User != nil {
 		return nil, &Error{Kind: ErrBadRequest, Op: "configure", Message: fmt.Sprintf("endpoint %q is not an http or https address", clip(redactText(o.Endpoint), 200))}
 	}
+	if o.Force && o.Offline {
+		return nil, &Error{Kind: ErrBadRequest, Op: "configure", Message: "Force and Offline exclude each other"}
+	}
 	if o.CacheDir == "" {
 		return nil, &Error{Kind: ErrCache, Op: "configure", Message: "no cache directory given"}
 	}

@@ -29,7 +29,10 @@ func (c *Client) Download(ctx context.Context, r Repo, revision, file string) (s
 
 func (c *Client) download(ctx context.Context, r Repo, revision, file string) (string, error) {
 	rc := c.cacheOf(r)
-	cached := rc.cached(revision, file)
+	cached := ""
+	if !c.opts.Force {
+		cached = rc.cached(revision, file)
+	}
 	if cached != "" && (IsCommit(revision) || c.opts.Offline) {
 		return cached, nil
 	}
@@ -57,7 +60,7 @@ func (c *Client) download(ctx context.Context, r Repo, revision, file string) (s
 	if err != nil {
 		return "", err
 	}
-	if exists(path) {
+	if !c.opts.Force && exists(path) {
 		_ = rc.writeRef(revision, m.Commit)
 		return path, nil
 	}
@@ -128,11 +131,11 @@ func (c *Client) fetch(ctx context.Context, r Repo, cm Commit, f File) (string, 
 	defer lock.release()
 	cachedEvent := Event{Kind: FileCached, Repo: r, File: f.Path, Done: f.Size, Total: f.Size}
 	// Another process may have finished while this one waited.
-	if exists(pointer) {
+	if !c.opts.Force && exists(pointer) {
 		c.progress.send(cachedEvent)
 		return pointer, nil
 	}
-	if st, err := os.Stat(extended(blob)); err == nil && st.Mode().IsRegular() && st.Size() == f.Size {
+	if st, err := os.Stat(extended(blob)); err == nil && !c.opts.Force && st.Mode().IsRegular() && st.Size() == f.Size {
 		if err := c.place(rc, blob, pointer, false); err != nil {
 			return "", &Error{Kind: ErrCache, Err: err}
 		}
@@ -151,7 +154,12 @@ func (c *Client) fetch(ctx context.Context, r Repo, cm Commit, f File) (string, 
 		c.progress.send(Event{Kind: FileFailed, Repo: r, File: f.Path, Total: f.Size, Err: err})
 		return "", err
 	}
-	if err := c.place(rc, blob, pointer, true); err != nil {
+	// A blob that has become a link is not moved either.
+	shared, err := c.publishShared(ctx, rc, f)
+	if err != nil {
+		return "", err
+	}
+	if err := c.place(rc, blob, pointer, !shared); err != nil {
 		return "", &Error{Kind: ErrCache, Err: err}
 	}
 	c.progress.send(Event{Kind: FileDone, Repo: r, File: f.Path, Done: f.Size, Total: f.Size})

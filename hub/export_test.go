@@ -12,7 +12,7 @@ import (
 // AcquireLockForTest takes a lock file once, without waiting.
 func AcquireLockForTest(path string) (release func(), err error) {
 	k := locker{try: lockFile}
-	l, err := k.attempt(path)
+	l, err := k.attempt(path, path)
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,10 @@ func (c *Client) resolve(ctx context.Context, r Repo, revision string) (Commit, 
 	if IsCommit(revision) {
 		return Commit(revision), nil
 	}
-	rc := c.cacheOf(r)
-	cached := rc.readRef(revision)
+	var cached Commit
+	if !c.opts.Force {
+		cached = c.cacheOf(r).readRef(revision)
+	}
 	if c.opts.Offline {
 		if cached == "" {
 			return "", &Error{Kind: ErrLocalEntryNotFound, Err: ErrOffline, Message: "the cache does not know this revision",

@@ -140,7 +140,7 @@ func (c *Client) downloadTo(ctx context.Context, r Repo, revision, file, dir str
 		return "", err
 	}
 	n, known := p.note()
-	if known && string(n.commit) == revision {
+	if known && !c.opts.Force && string(n.commit) == revision {
 		return p.file, nil
 	}
 	if c.opts.Offline {
@@ -159,9 +159,10 @@ func (c *Client) downloadTo(ctx context.Context, r Repo, revision, file, dir str
 		}
 		return p.file, nil
 	}
-	m, err := c.metadataQuick(ctx, r, revision, file, exists(p.file))
+	there := !c.opts.Force && exists(p.file)
+	m, err := c.metadataQuick(ctx, r, revision, file, there)
 	if err != nil {
-		if exists(p.file) && mayFallBack(ctx, err) {
+		if there && mayFallBack(ctx, err) {
 			c.log.Warn("the Hub cannot be reached, keeping the file that is there", "file", p.file, "err", err)
 			return p.file, nil
 		}
@@ -195,7 +196,7 @@ func (c *Client) fetchTo(ctx context.Context, r Repo, cm Commit, f File, l local
 	switch {
 	case err != nil:
 		return err
-	case same:
+	case same && !c.opts.Force:
 		kind = FileCached
 	default:
 		if err := c.bringTo(ctx, r, cm, f, p); err != nil {
@@ -255,7 +256,7 @@ func fileDigest(path, etag string, size int64) (string, error) {
 
 // bringTo copies a file from the cache or downloads it.
 func (c *Client) bringTo(ctx context.Context, r Repo, cm Commit, f File, p localPaths) error {
-	if cached := c.cacheOf(r).cached(string(cm), f.Path); cached != "" {
+	if cached := c.cacheOf(r).cached(string(cm), f.Path); cached != "" && !c.opts.Force {
 		// The cache may be years old; the digest says whether it is right.
 		if got, err := fileDigest(cached, f.Etag(), f.Size); err == nil && got == f.Etag() {
 			return p.copyFrom(cached)
@@ -300,6 +301,9 @@ func (c *Client) snapshotTo(ctx context.Context, r Repo, revision, dir string, o
 	if err != nil {
 		return Snapshot{}, err
 	}
+	if err := c.checkLocal(o); err != nil {
+		return Snapshot{}, err
+	}
 	rc := c.cacheOf(r)
 	// The listing of a local directory lies beside its notes.
 	trees := repoCache{root: l.dir, dir: l.meta()}
@@ -309,14 +313,18 @@ func (c *Client) snapshotTo(ctx context.Context, r Repo, revision, dir string, o
 	cm := Commit(revision)
 	if !IsCommit(revision) {
 		if cm, err = c.remoteCommit(ctx, r, revision, rc.readRef(revision) != ""); err != nil {
-			return Snapshot{}, err
+			return c.fallBackTo(ctx, r, rc, trees, l, rc.readRef(revision), o, err)
 		}
 	}
-	files, listed := trees.readTree(cm)
+	files, listed := c.knownTree(trees, cm)
 	if !listed {
-		if files, err = c.list(ctx, r, cm); err != nil {
-			return Snapshot{}, err
+		if files, listed = c.knownTree(rc, cm); !listed {
+			files, err = c.fetchTree(ctx, r, cm)
 		}
+		if err != nil {
+			return c.fallBackTo(ctx, r, rc, trees, l, cm, o, err)
+		}
+		listed = false // not beside the directory's notes
 	}
 	selected, err := o.filter(files)
 	if err != nil {
@@ -333,7 +341,7 @@ func (c *Client) snapshotTo(ctx context.Context, r Repo, revision, dir string, o
 	if !listed {
 		c.keepTree(trees, cm, files)
 	}
-	if err := c.checkSpace(l.dir, l.need(selected)); err != nil {
+	if err := c.checkSpace(l.dir, l.need(selected, c.opts.Force)); err != nil {
 		return Snapshot{}, err
 	}
 	c.plan(r, selected, selected)
@@ -351,14 +359,31 @@ func (c *Client) snapshotTo(ctx context.Context, r Repo, revision, dir string, o
 }
 
 // need is how many bytes the missing files take.
-func (l localDir) need(files []File) int64 {
+func (l localDir) need(files []File, all bool) int64 {
 	var need int64
 	for _, f := range files {
-		if p, err := l.paths(f.Path); err == nil && !exists(p.file) {
+		if p, err := l.paths(f.Path); err == nil && (all || !exists(p.file)) {
 			need += f.Size
 		}
 	}
 	return need
+}
+
+// fallBackTo answers from what is there when the Hub cannot be reached and a
+// listing says that it is complete.
+func (c *Client) fallBackTo(ctx context.Context, r Repo, rc, trees repoCache, l localDir, cm Commit, o SnapshotOptions, cause error) (Snapshot, error) {
+	if cm == "" || c.opts.Force || !mayFallBack(ctx, cause) {
+		return Snapshot{}, cause
+	}
+	s, err := c.localSnapshotTo(r, rc, trees, l, cm, o)
+	switch {
+	case errors.Is(err, ErrIncomplete):
+		return Snapshot{}, &Error{Kind: ErrIncomplete, Err: errors.Join(err, cause)}
+	case err != nil || s.Unverified:
+		return Snapshot{}, cause
+	}
+	c.log.Warn("the Hub cannot be reached, using the files that are there", "dir", s.Dir, "err", cause)
+	return s, nil
 }
 
 // localSnapshotTo works without network: files come from the directory or
@@ -388,6 +413,12 @@ func (c *Client) localSnapshotTo(r Repo, rc, trees repoCache, l localDir, cm Com
 			continue
 		}
 		cached := rc.cached(string(cm), f.Path)
+		if cached != "" {
+			if got, err := fileDigest(cached, f.Etag(), f.Size); err != nil || got != f.Etag() {
+				c.log.Warn("a cached file is not what it should be", "path", cached)
+				cached = ""
+			}
+		}
 		if cached == "" {
 			if e.Count++; len(e.Missing) < 16 {
 				e.Missing = append(e.Missing, f.Path)

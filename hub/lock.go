@@ -55,13 +55,19 @@ type locker struct {
 // Locks only save double work: correctness comes from private temporary files
 // and atomic renames. So a lock file that cannot be made is no error.
 func (c *Client) acquire(ctx context.Context, path, file string) (*fileLock, error) {
+	return c.acquireAs(ctx, path, path, file)
+}
+
+// acquireAs is acquire with another name for the lock that stands in where
+// the system has none.
+func (c *Client) acquireAs(ctx context.Context, path, soft, file string) (*fileLock, error) {
 	if err := os.MkdirAll(extended(filepath.Dir(path)), 0o777); err != nil {
 		c.log.Debug("working without a lock", "path", path, "err", err)
 		return &fileLock{}, nil
 	}
 	told := time.Time{}
 	for {
-		l, err := c.locks.attempt(path)
+		l, err := c.locks.attempt(path, soft)
 		if err == nil {
 			return l, nil
 		}
@@ -84,7 +90,7 @@ func (c *Client) acquire(ctx context.Context, path, file string) (*fileLock, err
 	}
 }
 
-func (k *locker) attempt(path string) (*fileLock, error) {
+func (k *locker) attempt(path, soft string) (*fileLock, error) {
 	f, created, err := openLockFile(path)
 	if err != nil {
 		return nil, err
@@ -93,7 +99,13 @@ func (k *locker) attempt(path string) (*fileLock, error) {
 	switch {
 	case errors.Is(err, errNoLocks):
 		_ = f.Close()
-		return softLock(path, created)
+		if soft != path {
+			if f, created, err = openLockFile(soft); err != nil {
+				return nil, err
+			}
+			_ = f.Close()
+		}
+		return softLock(soft, created)
 	case err != nil:
 		_ = f.Close()
 		return nil, err

@@ -24,6 +24,11 @@ type Options struct {
 	Token string
 	// CacheDir is the hub cache, e.g. ~/.cache/huggingface/hub.
 	CacheDir string
+	// Force downloads files that are there already anew, asks the Hub for
+	// commits and listings that the cache knows, and lets nothing cached stand
+	// in for a Hub that cannot be reached. What was there stays until its
+	// successor is verified. It excludes Offline.
+	Force bool
 	// Offline forbids every network use. What the cache holds still works.
 	Offline bool
 	// UserAgent is put before the client's own name, e.g. "hfcompress/1.0".
@@ -68,6 +73,10 @@ type Options struct {
 	// DisableSharedBlobs ignores the cache's store of contents that several
 	// repositories share.
 	DisableSharedBlobs bool
+	// PublishShared puts new Xet files into that store, which is made if the
+	// cache has none, and leaves links to them. Each is hashed once more for
+	// it. Some programs refuse files that resolve into another directory.
+	PublishShared bool
 	// DisableXet takes every file over plain HTTP. Otherwise files for which
 	// the Hub states a Xet hash come from its content-addressed store, and
 	// over HTTP what that store fails to give.

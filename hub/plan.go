@@ -36,7 +36,7 @@ func (c *Client) makePlan(ctx context.Context, r Repo, revision string, o Snapsh
 		return nil, err
 	}
 	rc := c.cacheOf(r)
-	files, ok := rc.readTree(cm)
+	files, ok := c.knownTree(rc, cm)
 	if !ok {
 		if files, err = c.fetchTree(ctx, r, cm); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (c *Client) makePlan(ctx context.Context, r Repo, revision string, o Snapsh
 		if err != nil {
 			return nil, err
 		}
-		pf := PlannedFile{File: f, Target: target, Cached: exists(target) || exists(rc.blob(f.Etag()))}
+		pf := PlannedFile{File: f, Target: target, Cached: !c.opts.Force && (exists(target) || exists(rc.blob(f.Etag())) || c.inStore(rc, f))}
 		p.Total += f.Size
 		if !pf.Cached {
 			p.Missing += f.Size
@@ -60,4 +60,10 @@ func (c *Client) makePlan(ctx context.Context, r Repo, revision string, o Snapsh
 		p.Files = append(p.Files, pf)
 	}
 	return p, nil
+}
+
+// inStore reports whether a download would link to the shared store.
+func (c *Client) inStore(rc repoCache, f File) bool {
+	store := openStore(rc.root)
+	return store != nil && c.shareable(rc, f) && usable(store.payload(f.XetHash), f.Size)
 }

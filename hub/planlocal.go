@@ -34,7 +34,7 @@ func (c *Client) planTo(ctx context.Context, r Repo, revision, dir string, o Sna
 		if err != nil {
 			return nil, err
 		}
-		f.Target, f.Cached = at.file, same || rc.cached(string(p.Commit), f.Path) != ""
+		f.Target, f.Cached = at.file, !c.opts.Force && (same || rc.cached(string(p.Commit), f.Path) != "")
 		if !f.Cached {
 			p.Missing += f.Size
 		}

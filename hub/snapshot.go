@@ -37,6 +37,9 @@ func (c *Client) snapshot(ctx context.Context, r Repo, revision string, o Snapsh
 			return Snapshot{}, err
 		}
 	}
+	if err := c.checkLocal(o); err != nil {
+		return Snapshot{}, err
+	}
 	rc := c.cacheOf(r)
 	if c.opts.Offline || o.LocalOnly {
 		return rc.local(rc.readRef(revision), o)
@@ -47,7 +50,7 @@ func (c *Client) snapshot(ctx context.Context, r Repo, revision string, o Snapsh
 			return c.fallBack(ctx, rc, rc.readRef(revision), o, err)
 		}
 	}
-	files, listed := rc.readTree(cm)
+	files, listed := c.knownTree(rc, cm)
 	if !listed {
 		if files, err = c.fetchTree(ctx, r, cm); err != nil {
 			return c.fallBack(ctx, rc, cm, o, err)
@@ -61,6 +64,9 @@ func (c *Client) snapshot(ctx context.Context, r Repo, revision string, o Snapsh
 	missing, err := rc.missing(cm, selected)
 	if err != nil {
 		return Snapshot{}, err
+	}
+	if c.opts.Force {
+		missing = selected
 	}
 	c.plan(r, selected, missing)
 	if len(missing) == 0 && listed {
@@ -88,9 +94,25 @@ func (c *Client) snapshot(ctx context.Context, r Repo, revision string, o Snapsh
 	})
 }
 
+// checkLocal refuses a call that contradicts the client.
+func (c *Client) checkLocal(o SnapshotOptions) error {
+	if c.opts.Force && o.LocalOnly {
+		return &Error{Kind: ErrBadRequest, Message: "Force and LocalOnly exclude each other"}
+	}
+	return nil
+}
+
+// knownTree is a cached listing that may be used.
+func (c *Client) knownTree(rc repoCache, cm Commit) ([]File, bool) {
+	if c.opts.Force {
+		return nil, false
+	}
+	return rc.readTree(cm)
+}
+
 // fallBack answers from the cache when the Hub cannot be reached.
 func (c *Client) fallBack(ctx context.Context, rc repoCache, cm Commit, o SnapshotOptions, cause error) (Snapshot, error) {
-	if cm == "" || !mayFallBack(ctx, cause) {
+	if cm == "" || c.opts.Force || !mayFallBack(ctx, cause) {
 		return Snapshot{}, cause
 	}
 	s, err := rc.local(cm, o)
@@ -216,7 +238,7 @@ func (c *Client) snapshotSpace(rc repoCache, files []File) error {
 	for _, f := range files {
 		if etag := f.Etag(); !seen[etag] {
 			seen[etag] = true
-			if !exists(rc.blob(etag)) {
+			if c.opts.Force || !exists(rc.blob(etag)) {
 				need += max(f.Size-rc.spot(etag).partialBytes(), 0)
 			}
 		}

@@ -86,7 +86,7 @@ func (c *Client) list(ctx context.Context, r Repo, commit Commit) ([]File, error
 		return nil, &Error{Kind: ErrInvalidRevision, Message: "a listing needs a full commit hash"}
 	}
 	rc := c.cacheOf(r)
-	if files, ok := rc.readTree(commit); ok {
+	if files, ok := c.knownTree(rc, commit); ok {
 		return files, nil
 	}
 	files, err := c.fetchTree(ctx, r, commit)
