@@ -20,9 +20,9 @@ const module = "github.com/hfcompress/compress"
 // the compiler guards that.
 var allowed = map[string][]string{
 	"tensor":           {},
-	"hub":              {"hub/xet"},
+	"hub":              {"hub/xet", "internal/ramp"},
 	"hub/hubtest":      {"hub", "hub/xet", "hub/xet/xettest"},
-	"hub/xet":          {},
+	"hub/xet":          {"internal/ramp"},
 	"hub/xet/xettest":  {"hub/xet"},
 	"loader":           {"tensor"},
 	"internal/fmath":   {},
@@ -40,6 +40,7 @@ var allowed = map[string][]string{
 
 	"internal/demomodel": {},
 	"internal/page":      {},
+	"internal/ramp":      {},
 	"internal/layers":    {},
 
 	"internal/strictjson": {},
