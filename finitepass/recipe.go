@@ -1,12 +1,9 @@
 package finitepass
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"github.com/hfcompress/compress/architectures/nn"
-	"github.com/hfcompress/compress/internal/strictjson"
 	"github.com/hfcompress/compress/pack/xortable"
 	"github.com/hfcompress/compress/tensor"
 )
@@ -111,63 +108,15 @@ const (
 // otherwise spelt keys are refused, and so is whatever [Recipe.Validate]
 // refuses. Errors wrap [ErrRecipe].
 func ParseRecipe(data []byte) (*Recipe, error) {
-	if len(data) > maxRecipeBytes {
-		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrRecipe, len(data), maxRecipeBytes)
-	}
-	if err := strictjson.Check(data, strictjson.Options{}); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRecipe, err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
 	r := &Recipe{}
-	if err := dec.Decode(r); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRecipe, err)
-	}
-	if err := r.Validate(); err != nil {
+	if err := parseRecipe(data, r); err != nil {
 		return nil, err
-	}
-	// encoding/json folds the case of keys and fills what is missing; a recipe that
-	// reads differently once written has used one of these liberties.
-	own, err := r.Encode()
-	if err != nil {
-		return nil, err
-	}
-	same, err := sameJSON(data, own)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRecipe, err)
-	}
-	if !same {
-		return nil, fmt.Errorf("%w: keys are missing, misspelt or redundant", ErrRecipe)
 	}
 	return r, nil
 }
 
 // Encode writes the JSON form, compact and always the same for equal recipes.
-func (r *Recipe) Encode() ([]byte, error) {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRecipe, err)
-	}
-	return data, nil
-}
-
-func sameJSON(a, b []byte) (bool, error) {
-	canonical := func(data []byte) ([]byte, error) {
-		dec := json.NewDecoder(bytes.NewReader(data))
-		dec.UseNumber()
-		var v any
-		if err := dec.Decode(&v); err != nil {
-			return nil, err
-		}
-		return json.Marshal(v) // maps are written in key order
-	}
-	x, err := canonical(a)
-	if err != nil {
-		return false, err
-	}
-	y, err := canonical(b)
-	return bytes.Equal(x, y), err
-}
+func (r *Recipe) Encode() ([]byte, error) { return encodeRecipe(r) }
 
 // Validate checks everything that the recipe alone can show. Errors wrap
 // [ErrRecipe].
