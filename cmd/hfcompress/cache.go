@@ -364,7 +364,7 @@ func (a *app) cacheVerify(ctx context.Context, r hub.Repo, f *verifyFlags) error
 		return err
 	}
 	defer c.CloseIdle()
-	v, err := c.VerifyCache(ctx, r, f.revision, hub.VerifyOptions{LocalDir: f.localDir})
+	v, err := c.Verify(ctx, r, f.revision, hub.VerifyOptions{LocalDir: f.localDir})
 	show.stop()
 	if err != nil {
 		return err
