@@ -19,7 +19,6 @@ type attention struct {
 	queries, keys  int // T and S
 	dtype          tensor.DType
 	q, bias        []float32
-	biasRows       int // Heads, or Batch·Heads
 	seq            []sequence
 	context        []float32
 	weights        []float32 // [Batch·Heads·T, S], or nil
@@ -108,12 +107,9 @@ func (s *session) attentionInput(op string, in AttentionInput) (*attention, erro
 		if bias == nil {
 			return nil, nil
 		}
-		one := tensor.Shape{in.Heads, a.queries * a.keys}
-		each := tensor.Shape{in.Batch * in.Heads, a.queries * a.keys}
-		if !bias.shape.Equal(one) && !bias.shape.Equal(each) {
-			return nil, fmt.Errorf("%w: bias must be %v or %v, is %v", tensor.ErrShape, one, each, bias.shape)
+		if want := (tensor.Shape{in.Heads, a.queries * a.keys}); !bias.shape.Equal(want) {
+			return nil, fmt.Errorf("%w: bias must be %v, is %v", tensor.ErrShape, want, bias.shape)
 		}
-		a.biasRows = bias.rows()
 		if !s.same(op, "bias", bias, a.dtype) {
 			return nil, nil
 		}
@@ -237,8 +233,7 @@ func (a *attention) softmax(row []float32, b, h, t int) bool {
 	}
 	var bias []float32
 	if a.bias != nil {
-		// Row h serves all sequences when there are no rows for each.
-		bias = a.bias[((b*a.Heads+h)%a.biasRows*a.queries+t)*a.keys:][:a.keys]
+		bias = a.bias[(h*a.queries+t)*a.keys:][:a.keys]
 	}
 	narrow := a.dtype != tensor.F32 && !a.Wide
 	lowest := float32(math.Inf(-1))

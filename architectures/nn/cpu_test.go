@@ -114,11 +114,7 @@ func attend(q, k, v []float32, in nn.AttentionInput, queries, keys int, bias []f
 					}
 					p[i] = float32(p[i] * in.Scale)
 					if bias != nil {
-						row := b*in.Heads + h
-						if len(bias) == in.Heads*queries*keys { // one for all sequences
-							row = h
-						}
-						p[i] += bias[(row*queries+t)*keys+i]
+						p[i] += bias[(h*queries+t)*keys+i]
 					}
 					highest = max(highest, p[i])
 				}
@@ -192,9 +188,8 @@ func TestAttention(t *testing.T) {
 		var bias []float32
 		s := dev.Begin(context.Background())
 		if rng.IntN(2) == 0 {
-			rows := in.Heads * []int{1, in.Batch}[rng.IntN(2)]
-			bias = normal(rng, rows*queries*keys)
-			in.Bias = s.FromHost(f32(t, bias, rows, queries*keys))
+			bias = normal(rng, in.Heads*queries*keys)
+			in.Bias = s.FromHost(f32(t, bias, in.Heads, queries*keys))
 		}
 		context, weights := attend(q, k, v, in, queries, keys, bias)
 		for j, x := range context {

@@ -231,8 +231,8 @@ type AttentionInput struct {
 	// the key. Nil shows all. A query that may see no key attends to all S keys
 	// evenly, which is what the reference's finite additive masks amount to.
 	Mask []bool
-	// Bias, when not nil, is added to the scaled scores: [Heads, T·S] for all
-	// sequences, or [Batch·Heads, T·S].
+	// Bias, when not nil, has shape [Heads, T·S] and is added to the scaled
+	// scores.
 	Bias Array
 	// Weights asks for the attention weights too.
 	Weights bool
