@@ -102,6 +102,9 @@ func (s *session) attentionInput(op string, in AttentionInput) (*attention, erro
 	if in.Mask != nil && len(in.Mask) != in.Batch*a.keys {
 		return nil, fmt.Errorf("%w: a mask of %d entries for batch %d of %d keys", tensor.ErrShape, len(in.Mask), in.Batch, a.keys)
 	}
+	if in.KeyBias != nil && len(in.KeyBias) != in.Batch*a.keys {
+		return nil, fmt.Errorf("%w: a key bias of %d entries for batch %d of %d keys", tensor.ErrShape, len(in.KeyBias), in.Batch, a.keys)
+	}
 	if !isNil(in.Bias) {
 		bias := s.matrix(op, "bias", in.Bias)
 		if bias == nil {
@@ -249,6 +252,12 @@ func (a *attention) softmax(row []float32, b, h, t int) bool {
 		}
 		if bias != nil {
 			v += bias[i]
+			if narrow {
+				v = a.rounded(v)
+			}
+		}
+		if a.KeyBias != nil {
+			v += a.KeyBias[b*a.keys+i]
 			if narrow {
 				v = a.rounded(v)
 			}

@@ -116,6 +116,9 @@ func attend(q, k, v []float32, in nn.AttentionInput, queries, keys int, bias []f
 					if bias != nil {
 						p[i] += bias[(h*queries+t)*keys+i]
 					}
+					if in.KeyBias != nil {
+						p[i] += in.KeyBias[b*keys+i]
+					}
 					highest = max(highest, p[i])
 				}
 				var total float32
@@ -190,6 +193,9 @@ func TestAttention(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			bias = normal(rng, in.Heads*queries*keys)
 			in.Bias = s.FromHost(f32(t, bias, in.Heads, queries*keys))
+		}
+		if rng.IntN(3) == 0 {
+			in.KeyBias = normal(rng, in.Batch*keys)
 		}
 		context, weights := attend(q, k, v, in, queries, keys, bias)
 		for j, x := range context {

@@ -234,6 +234,9 @@ type AttentionInput struct {
 	// Bias, when not nil, has shape [Heads, T·S] and is added to the scaled
 	// scores.
 	Bias Array
+	// KeyBias, when not nil, has one entry per sequence and key, row-major
+	// [Batch, S], and is added to every score of that key, after Bias.
+	KeyBias []float32
 	// Weights asks for the attention weights too.
 	Weights bool
 }
