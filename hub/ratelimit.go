@@ -1,11 +1,9 @@
 package hub
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -131,104 +129,4 @@ func bucketOf(path string) string {
 		return "api"
 	}
 	return "pages"
-}
-
-// pacer keeps the client below a published limit, so that a queue of requests
-// waits for the next window in place of running into 429s. One pacer serves
-// one bucket of one origin.
-type pacer struct {
-	mu       sync.Mutex
-	known    bool      // an answer with or without limits was seen
-	limited  bool      // the server publishes limits
-	left     int64     // requests that may still start in this window
-	quota    int64     // size of a window, 0 unknown
-	resetAt  time.Time // end of the window
-	inFlight int64
-	changed  chan struct{} // closed and replaced whenever a waiter may go on
-}
-
-// acquire waits until a request may start. onWait is told once how long.
-func (p *pacer) acquire(ctx context.Context, now func() time.Time, onWait func(time.Duration)) error {
-	told := false
-	for {
-		p.mu.Lock()
-		if p.changed == nil {
-			p.changed = make(chan struct{})
-		}
-		t := now()
-		if p.limited && !t.Before(p.resetAt) {
-			// A new window, of which the first answer will say more.
-			// An unknown quota lets one request ask.
-			p.left = max(p.quota, 1) - p.inFlight
-			p.resetAt = t.Add(time.Hour)
-		}
-		// The first request to a bucket goes alone: its answer says whether
-		// there is a limit.
-		if p.known && (!p.limited || p.left > 0) || !p.known && p.inFlight == 0 {
-			p.inFlight++
-			p.left--
-			p.mu.Unlock()
-			return nil
-		}
-		changed := p.changed
-		wait := time.Duration(-1)
-		if p.known {
-			wait = p.resetAt.Sub(t)
-		}
-		p.mu.Unlock()
-
-		var timer *time.Timer
-		var fire <-chan time.Time
-		if wait >= 0 {
-			if !told && wait > 0 {
-				onWait(wait)
-				told = true
-			}
-			timer = time.NewTimer(wait)
-			fire = timer.C
-		}
-		select {
-		case <-fire:
-		case <-changed:
-		case <-ctx.Done():
-		}
-		if timer != nil {
-			timer.Stop()
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-}
-
-// done records the answer to a request (nil header: there was none).
-func (p *pacer) done(h http.Header, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.inFlight--
-	if h != nil {
-		p.known = true
-		if st, ok := parseRateLimit(h.Get("RateLimit")); ok {
-			if q, ok := parseRatePolicy(h.Get("RateLimit-Policy"), st.bucket); ok {
-				p.quota = q
-			}
-			// The t of the header is cut to whole seconds; one more is safe.
-			resetAt := now.Add(st.reset + time.Second)
-			// Requests in flight may not be counted in r yet.
-			left := st.remaining - p.inFlight
-			if !p.limited || resetAt.After(p.resetAt.Add(2*time.Second)) || p.resetAt.Sub(now) > 30*time.Minute {
-				p.left = left
-			} else {
-				p.left = min(p.left, left)
-			}
-			p.limited = true
-			p.resetAt = resetAt
-		} else {
-			p.limited = false
-		}
-	}
-	if p.changed != nil {
-		close(p.changed)
-		p.changed = nil
-	}
 }
