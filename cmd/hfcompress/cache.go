@@ -322,7 +322,8 @@ blob. Exit status 1 when a file has another content.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.repoType, "repo-type", "", "model, dataset, space or kernel (default: model)")
+	fs.StringVar(&f.repoType, "repo-type", "", "model, dataset, space or kernel (also --type; default: model)")
+	fs.SetNormalizeFunc(typeAlias)
 	fs.StringVar(&f.revision, "revision", "", "branch, tag, refs/pr/N or commit (default: the cached main, or the only commit)")
 	fs.StringVar(&f.localDir, "local-dir", "", "directory of plain files to check, in place of the cache")
 	fs.BoolVar(&f.failMissing, "fail-on-missing-files", false, "fail when files of the repository are not there")

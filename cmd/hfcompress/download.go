@@ -56,21 +56,26 @@ stopped. A name that ends in / stands for everything below it.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.repoType, "repo-type", "", "model, dataset, space or kernel (also --type; default: model)")
-	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "type" {
-			name = "repo-type"
-		}
-		return pflag.NormalizedName(name)
-	})
+	fs.SetNormalizeFunc(typeAlias)
 	fs.StringVar(&f.revision, "revision", "main", "branch, tag, refs/pr/N or commit")
 	fs.StringArrayVar(&f.include, "include", nil, "take only files that match this pattern; may be repeated")
 	fs.StringArrayVar(&f.exclude, "exclude", nil, "leave out files that match this pattern; may be repeated")
 	fs.StringVar(&f.localDir, "local-dir", "", "directory for the plain files, in place of the cache")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "say what would be downloaded")
+	fs.BoolVar(&f.hub.force, "force-download", false, "download anew what is there already")
+	fs.BoolVar(&f.hub.share, "share-blobs", false, "put Xet files where repositories of the cache share them, leaving links")
 	fs.IntVar(&f.workers, "max-workers", 8, "files downloaded at once")
 	addHubFlags(cmd, &f.hub)
 	addOutputFlags(cmd, &f.json, &f.quiet)
 	return cmd
+}
+
+// typeAlias lets --type stand for --repo-type.
+func typeAlias(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "type" {
+		name = "repo-type"
+	}
+	return pflag.NormalizedName(name)
 }
 
 // wanted is what download shall fetch.
@@ -117,6 +122,10 @@ func (f *downloadFlags) target(args []string, set *pflag.FlagSet) (wanted, error
 	switch {
 	case f.localDir != "" && f.hub.cacheDir != "":
 		return w, usagef("--local-dir and --cache-dir exclude each other")
+	case f.localDir != "" && f.hub.share:
+		return w, usagef("--local-dir and --share-blobs exclude each other")
+	case f.hub.force && f.hub.offline:
+		return w, usagef("--force-download and --offline exclude each other")
 	case f.workers < 1:
 		return w, usagef("--max-workers must be at least 1")
 	}

@@ -38,6 +38,7 @@ type compressFlags struct {
 type hubFlags struct {
 	endpoint, cacheDir, token string
 	offline                   bool
+	force, share              bool // of download alone
 }
 
 func (a *app) rootCommand() *cobra.Command {
@@ -138,6 +139,7 @@ func (a *app) hubOptions(f hubFlags) (hub.Options, error) {
 	o.CacheDir = cmp.Or(f.cacheDir, o.CacheDir)
 	o.Token = cmp.Or(f.token, o.Token)
 	o.Offline = o.Offline || f.offline
+	o.Force, o.PublishShared = f.force, f.share
 	o.UserAgent = "hfcompress/" + version()
 	if u, err := url.Parse(o.Endpoint); o.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return o, usagef("the Hub's address %q is not one of http or https", o.Endpoint)
