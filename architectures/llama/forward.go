@@ -57,14 +57,7 @@ func (m *Model) run(ctx context.Context, k *batch.Call, cache *run.Cache) (out a
 	if err != nil {
 		return nil, err
 	}
-	width := k.Length
-	if k.LastOnly {
-		if h, err = p.Pick(h, k.Batch, k.Length, k.Length-1); err != nil {
-			return nil, err
-		}
-		width = 1
-	}
-	logits, err := p.Keep(m.head.Forward(p.S, h), k.Batch, width, c.VocabSize)
+	logits, err := p.Logits(k, h, []nn.RowLocal{m.head}, c.VocabSize)
 	if err != nil {
 		return nil, err
 	}

@@ -241,6 +241,8 @@ def make(family, name, number, root):
             model.generation_config = tf.GenerationConfig(decoder_start_token_id=getattr(config, "decoder_start_token_id", None))
         model.save_pretrained(folder)
         (folder / "generation_config.json").unlink(missing_ok=True)
+        if "prepare" in case:
+            case["prepare"](folder)
         # What is on disk is what is run.
         model = case["model"].from_pretrained(folder, attn_implementation="eager", dtype=dtype).eval()
         if model.can_generate():

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -135,18 +136,18 @@ func Blueprint(tb testing.TB, dir string, changes map[string]any) architectures.
 // blueprint declares.
 func Build(tb testing.TB, dev nn.Device, dir string, changes map[string]any) architectures.Model {
 	tb.Helper()
-	b := Blueprint(tb, dir, changes)
 	weights := Read(tb, filepath.Join(dir, "model.safetensors"))
 	left := map[string]bool{}
 	for name := range weights {
 		left[name] = true
 	}
+	b := architectures.ForNames(Blueprint(tb, dir, changes), slices.Sorted(maps.Keys(weights)))
 	for _, p := range b.Params() {
 		t := weights[p.Name]
 		switch {
 		case t == nil && p.TiedTo == "" && !p.Ignored:
 			tb.Fatalf("%s: the file has no %s", dir, p.Name)
-		case t != nil && (!t.Shape().Equal(p.Shape) || !slices.Contains(p.DTypes, t.DType())):
+		case t != nil && len(p.Shape) > 0 && (!t.Shape().Equal(p.Shape) || !slices.Contains(p.DTypes, t.DType())):
 			tb.Fatalf("%s: %s is %v, declared %v of %v", dir, p.Name, t, p.Shape, p.DTypes)
 		}
 		delete(left, p.Name)
@@ -223,7 +224,7 @@ type Tally struct {
 	// Values is the number of values of 16-bit types, Off of those that are more
 	// than [Ulps] off and Same of those with equal bits.
 	Values, Off, Same int
-	dtype tensor.DType // of the values
+	dtype             tensor.DType // of the values
 	// WorstUlps is the largest difference of a 16-bit value.
 	WorstUlps float64
 }

@@ -85,6 +85,17 @@ func (o *Object) Size(key string, byDefault, limit int) int {
 	return n
 }
 
+// First returns the first of several keys for one setting that is there, or the
+// first of them.
+func (o *Object) First(keys ...string) string {
+	for _, key := range keys {
+		if o.Raw(key) != nil {
+			return key
+		}
+	}
+	return keys[0]
+}
+
 // Null reports that the key is there and null.
 func (o *Object) Null(key string) bool {
 	_, there := o.fields[key]
