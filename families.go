@@ -4,4 +4,5 @@ package compress
 import (
 	_ "github.com/hfcompress/compress/architectures/gru"
 	_ "github.com/hfcompress/compress/architectures/llama"
+	_ "github.com/hfcompress/compress/architectures/uce"
 )

@@ -3,9 +3,8 @@
     python make_uce_goldens.py OUT
 
 OUT becomes architectures/uce/testdata: a model of random weights with odd sizes,
-and its outputs for one call without a mask, one with the published code's float
-mask (which adds 1 to the scores of masked keys), and one with a boolean mask
-(which hides them). torch is as in requirements.txt.
+and its outputs without a mask, with the published code's float mask (which adds 1
+to the scores of masked keys), and with a boolean mask (which hides them). torch is as in requirements.txt.
 """
 
 import json
@@ -50,32 +49,34 @@ class Cell(nn.Module):
 
 
 def main(out):
-    out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(11)
     m = Cell().eval()
     for p in m.parameters():  # norms that do something, and layers that differ
         nn.init.normal_(p, 0.3 if p.dim() == 1 else 0, 0.4)
-    save_file({k: v.contiguous() for k, v in m.state_dict().items()}, out / "model.safetensors")
-    (out / "config.json").write_text(json.dumps({
-        "model_type": "uce", "architectures": ["UCEModel"], "vocab_size": VOCAB, "token_dim": TOKEN, "hidden_size": HIDDEN,
-        "num_attention_heads": HEADS, "intermediate_size": INNER, "decoder_size": DECODER, "output_dim": OUT,
-        "num_hidden_layers": LAYERS, "max_position_embeddings": POSITIONS, "pad_token_id": 0, "dtype": "float32",
-    }, indent=2) + "\n")
     ids = torch.randint(VOCAB, (3, 7))
     visible = torch.ones(3, 7, dtype=torch.int64)
     visible[1, 5:] = 0
     visible[2, 2:] = 0
-    golden = {}
-    runs = {"plain": None, "adds_one": 1 - visible.float(), "hidden": visible == 0}
-    for name, mask in runs.items():
-        with torch.no_grad():
-            genes, cell, hidden, attentions = m(ids.T, mask)
-        golden |= {f"{name}.input_ids": ids, f"{name}.embedding": cell, f"{name}.gene_output": genes.transpose(0, 1)}
-        if mask is not None:
-            golden[f"{name}.attention_mask"] = visible
-        golden |= {f"{name}.hidden_states.{i}": h.transpose(0, 1) for i, h in enumerate(hidden)}
-        golden |= {f"{name}.attentions.{i}": a for i, a in enumerate(attentions)}
-    save_file({k: v.contiguous().clone() for k, v in golden.items()}, out / "golden.safetensors")
+    for padding, mask in {"adds_one": 1 - visible.float(), "hidden": visible == 0}.items():
+        case = out / padding
+        case.mkdir(parents=True, exist_ok=True)
+        save_file({k: v.contiguous() for k, v in m.state_dict().items()}, case / "model.safetensors")
+        (case / "config.json").write_text(json.dumps({
+            "model_type": "uce", "architectures": ["UCEModel"], "vocab_size": VOCAB, "token_dim": TOKEN, "hidden_size": HIDDEN,
+            "num_attention_heads": HEADS, "intermediate_size": INNER, "decoder_size": DECODER, "output_dim": OUT,
+            "num_hidden_layers": LAYERS, "max_position_embeddings": POSITIONS, "pad_token_id": 0, "padding": padding,
+            "dtype": "float32",
+        }, indent=2) + "\n")
+        golden = {}
+        for name, given in {"plain": None, "padded": mask}.items():
+            with torch.no_grad():
+                genes, cell, hidden, attentions = m(ids.T, given)
+            golden |= {f"{name}.input_ids": ids, f"{name}.embedding": cell, f"{name}.gene_output": genes.transpose(0, 1)}
+            if given is not None:
+                golden[f"{name}.attention_mask"] = visible
+            golden |= {f"{name}.hidden_states.{i}": h.transpose(0, 1) for i, h in enumerate(hidden)}
+            golden |= {f"{name}.attentions.{i}": a for i, a in enumerate(attentions)}
+        save_file({k: v.contiguous().clone() for k, v in golden.items()}, case / "golden.safetensors")
 
 
 if __name__ == "__main__":
