@@ -110,16 +110,18 @@ type road struct {
 	timings Timings
 	result  *Result
 
-	src      *snapshot
-	config   architectures.Config
-	arch     string
-	plan     architectures.Blueprint
+	src *snapshot
+	design
 	weights  *loader.Weights
 	device   nn.Device
 	source   architectures.Model
 	gate     validation.Gate
 	require  Require
 	examples []validation.Example
+	// decisions are what the model decides, and margins what is known of those that
+	// a rewritten block takes.
+	decisions []architectures.Decision
+	margins   []validation.Margins
 }
 
 func newRoad(o Options) *road {
@@ -149,7 +151,7 @@ func (r *road) run(ctx context.Context, src *snapshot) (_ *Result, err error) {
 	if err := r.stage(StageExamples, func() error { return r.makeExamples(ctx) }); err != nil {
 		return nil, err
 	}
-	compiled, err := r.compile(ctx)
+	compiled, err := r.compileDecided(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -216,26 +218,27 @@ func (r *road) load(ctx context.Context) error {
 		r.observe.send(Event{Stage: StageLoad, Item: name, Message: name + " is a link to a file elsewhere and is left out of the package"})
 	}
 	r.result.close = append(r.result.close, r.src.Close)
-	text, err := r.src.readConfig()
+	archFile := r.archFile // a package's own, when its source is compared
+	if archFile == nil {
+		var err error
+		if archFile, err = r.o.readArchFile(); err != nil {
+			return err
+		}
+	}
+	text, configErr := r.src.readConfig()
+	d, err := readDesign(r.o.Architecture, archFile, text, configErr, r.src.configShown())
 	if err != nil {
 		return err
 	}
-	if r.config, err = architectures.ParseConfig(text); err != nil {
-		return fmt.Errorf("%s: %w", r.src.configShown(), err)
-	}
-	family, err := chooseFamily(r.o.Architecture, r.config)
-	if err != nil {
-		return err
-	}
-	r.arch = family.Name()
-	if r.plan, err = family.New(r.config); err != nil {
-		return fmt.Errorf("%s: %w", r.src.configShown(), err)
-	}
+	r.design = *d
 	checkpoint, err := r.src.files.weights(r.src.file)
 	if err != nil {
 		return err
 	}
 	r.result.close = append(r.result.close, checkpoint.Close)
+	if err := r.bind(checkpoint); err != nil {
+		return err
+	}
 	if r.weights, err = loader.Strict(checkpoint, r.plan.Params(), loader.Policy{NonFinite: r.o.NonFinite}); err != nil {
 		return err
 	}
@@ -248,46 +251,6 @@ func (r *road) load(ctx context.Context) error {
 	return err
 }
 
-func chooseFamily(name string, cfg architectures.Config) (architectures.Family, error) {
-	if name != "" {
-		return architectures.Lookup(name)
-	}
-	return architectures.ForConfig(cfg)
-}
-
-// makeExamples collects the inputs of the whole-model comparison.
-func (r *road) makeExamples(ctx context.Context) error {
-	spec := r.plan.Inputs()
-	options := r.o.Generate
-	for _, p := range r.o.Profiles {
-		options.Boundaries = append(options.Boundaries, p.MaxRows)
-	}
-	for _, g := range r.device.Info().Regimes {
-		if g.MaxRows > 0 {
-			options.Boundaries = append(options.Boundaries, g.MaxRows)
-		}
-	}
-	r.examples = validation.Generate(spec, options)
-	if r.o.NearTies.Keep >= 0 {
-		ties, err := validation.NearTies(ctx, r.source, spec, r.o.NearTies)
-		if err != nil {
-			return err
-		}
-		for _, t := range ties {
-			r.examples = append(r.examples, t.Example)
-		}
-	}
-	r.examples = append(r.examples, r.o.Examples...)
-	if r.o.ValidationFile != "" {
-		own, err := validation.ReadFile(r.o.ValidationFile, validation.Limits{Spec: spec})
-		if err != nil {
-			return err
-		}
-		r.examples = append(r.examples, own...)
-	}
-	return nil
-}
-
 // compile runs the passes and the whole-model gate. Automatic profiles promise
 // the source's bits at every row count, and when the gate demands bits each
 // block is held to that on its whole domain at once. Profiles that the caller
@@ -296,24 +259,24 @@ func (r *road) makeExamples(ctx context.Context) error {
 // finds equal bytes on all examples though some block was not equal on its whole
 // domain, the examples missed something, and the blocks are compiled again and
 // held to their bytes too.
-func (r *road) compile(ctx context.Context) (*finitepass.Result, error) {
+func (r *road) compile(ctx context.Context, plan architectures.Blueprint) (*finitepass.Result, error) {
 	bitwise := r.require == RequireBitwise
-	compiled, err := r.compileOnce(ctx, bitwise && r.o.ProfileMode == finitepass.ProfilesAuto)
+	compiled, err := r.compileOnce(ctx, plan, bitwise && r.o.ProfileMode == finitepass.ProfilesAuto)
 	if err != nil || !bitwise {
 		return compiled, err
 	}
 	for _, b := range compiled.Report.Blocks {
 		if b.Status == finitepass.Compiled && !b.Comparison.Bitwise {
-			return r.compileOnce(ctx, true)
+			return r.compileOnce(ctx, plan, true)
 		}
 	}
 	return compiled, nil
 }
 
-func (r *road) compileOnce(ctx context.Context, bitwise bool) (compiled *finitepass.Result, err error) {
+func (r *road) compileOnce(ctx context.Context, plan architectures.Blueprint, bitwise bool) (compiled *finitepass.Result, err error) {
 	var comparing, started = time.Duration(0), time.Time{}
 	err = r.stage(StageCompile, func() (err error) {
-		compiled, err = finitepass.CompileModel(ctx, r.plan, r.source, r.weights, finitepass.ModelOptions{
+		compiled, err = finitepass.CompileModel(ctx, plan, r.source, r.weights, finitepass.ModelOptions{
 			Options: finitepass.Options{
 				Contract:       r.o.Contract,
 				Profiles:       r.o.Profiles,

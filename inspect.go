@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/finitepass"
 	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/loader"
@@ -144,47 +143,31 @@ func inspect(src *snapshot, o Options, c *loader.Checkpoint, config []byte, conf
 		i.DTypes[info.DTypeName] = DTypeCount{d.Tensors + 1, d.Bytes + info.Bytes()}
 		i.Stored = append(i.Stored, InspectedTensor{name, info.DTypeName, info.Shape, c.FileOf(name)})
 	}
-	if configErr == nil {
-		configErr = i.plan(o, c, config)
-	}
-	if configErr != nil {
-		i.Problem = configErr.Error()
+	if err := i.plan(o, c, config, configErr); err != nil {
+		i.Problem = err.Error()
 	}
 	return i, nil
 }
 
 // plan finds the architecture and counts what its blocks would save.
-func (i *Inspection) plan(o Options, c *loader.Checkpoint, config []byte) error {
-	cfg, err := architectures.ParseConfig(config)
+func (i *Inspection) plan(o Options, c *loader.Checkpoint, config []byte, configErr error) error {
+	archFile, err := o.readArchFile()
 	if err != nil {
 		return err
 	}
-	family, err := chooseFamily(o.Architecture, cfg)
+	d, err := readDesign(o.Architecture, archFile, config, configErr, "config.json")
 	if err != nil {
 		return err
 	}
-	i.Architecture = family.Name()
-	blueprint, err := family.New(cfg)
+	i.Architecture = d.arch
+	if err := d.check(c); err != nil {
+		return err
+	}
+	inventory, err := finitepass.PlannedInventory(d.plan.Params(), dtypeIn(c))
 	if err != nil {
 		return err
 	}
-	// Values are not looked at: only names, shapes and types are compared.
-	if _, err := loader.Strict(c, blueprint.Params(), loader.Policy{NonFinite: loader.AllowNonFinite}); err != nil {
-		return err
-	}
-	inventory, err := finitepass.PlannedInventory(blueprint.Params(), func(p loader.Param) tensor.DType {
-		if info, err := c.Info(p.Name); err == nil {
-			return info.DType
-		}
-		if len(p.DTypes) > 0 {
-			return p.DTypes[0]
-		}
-		return tensor.F32
-	})
-	if err != nil {
-		return err
-	}
-	for _, spec := range blueprint.Blocks() {
+	for _, spec := range d.plan.Blocks() {
 		i.Plans = append(i.Plans, finitepass.PlanBlock(spec, inventory, 0))
 	}
 	return nil

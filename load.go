@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/architectures/declared"
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/finitepass"
 	"github.com/hfcompress/compress/pack"
@@ -56,22 +57,11 @@ func Load(ctx context.Context, dir string, o LoadOptions) (_ *Loaded, err error)
 		}
 	}()
 	m := p.Manifest()
-	text, err := p.File(pack.ConfigName)
+	d, err := packagedDesign(p)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := architectures.ParseConfig(text)
-	if err != nil {
-		return nil, err
-	}
-	family, err := architectures.Lookup(m.Architecture)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := family.New(cfg)
-	if err != nil {
-		return nil, err
-	}
+	plan := d.plan
 	l.spec = plan.Inputs()
 	name := o.Device
 	if name == "" {
@@ -90,6 +80,21 @@ func Load(ctx context.Context, dir string, o LoadOptions) (_ *Loaded, err error)
 	}
 	l.Model, err = plan.Build(l.device, p, blocks)
 	return l, err
+}
+
+// packagedDesign reads what a package's model computes. Its manifest decides
+// whether that is in an architecture file, whose digest it has.
+func packagedDesign(p *pack.Package) (*design, error) {
+	var archFile []byte
+	var err error
+	name := p.Manifest().Architecture
+	if name == declared.Architecture {
+		if archFile, err = p.File(pack.ArchName); err != nil {
+			return nil, err
+		}
+	}
+	config, configErr := p.File(pack.ConfigName)
+	return readDesign(name, archFile, config, configErr, pack.ConfigName)
 }
 
 // openBlocks rebuilds the rewritten blocks of a package.

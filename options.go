@@ -31,6 +31,18 @@ const (
 	RequireTolerance Require = "tolerance"
 )
 
+// MarginRule is a rule for decisions that a rewritten block takes; see
+// [validation.Margins].
+type MarginRule string
+
+const (
+	// MarginsReport, the default, counts the elements whose choice the bound on the
+	// table's error does not decide, and reports them.
+	MarginsReport MarginRule = ""
+	// MarginsReject leaves blocks with such elements in place.
+	MarginsReject MarginRule = "reject"
+)
+
 // Options adjust the road. The zero value suits most models; only [HuggingFace]
 // needs Hub.CacheDir as well.
 type Options struct {
@@ -40,6 +52,10 @@ type Options struct {
 	File string
 	// Architecture names the registered family; empty finds it by config.json.
 	Architecture string
+	// ArchFile, when not empty, is an architecture file that takes the family's
+	// place: see package architectures/declared. The source needs no config.json
+	// then.
+	ArchFile string
 
 	// Device is "cpu" (default), "cpu:split-k" or "auto".
 	Device string
@@ -66,6 +82,13 @@ type Options struct {
 	// NearTies adjusts the search for inputs with narrow decisions; Keep < 0 turns
 	// it off.
 	NearTies validation.TieOptions
+
+	// NearTiesFile, when not empty, keeps what that search finds: it is written when
+	// it does not exist, and else read, so that a rerun compares the same inputs.
+	NearTiesFile string
+	// Margins says what to do with a block whose scores decide something, such as a
+	// router's, and whose table has not the source's bits.
+	Margins MarginRule
 
 	// NonFinite says whether weights may hold NaN or infinity.
 	NonFinite loader.NonFinite
@@ -101,6 +124,11 @@ func (o Options) check() (Options, error) {
 	default:
 		return o, fmt.Errorf("%w: require %q, expected %q or %q", ErrOption, o.Require, RequireBitwise, RequireTolerance)
 	}
+	switch o.Margins {
+	case MarginsReport, MarginsReject:
+	default:
+		return o, fmt.Errorf("%w: margins %q, expected %q or nothing", ErrOption, o.Margins, MarginsReject)
+	}
 	if o.ProfileMode == "" {
 		o.ProfileMode = finitepass.ProfilesAuto
 		if len(o.Profiles) > 0 {
@@ -118,6 +146,9 @@ func (o Options) check() (Options, error) {
 		}
 	default:
 		return o, fmt.Errorf("%w: profile mode %q", ErrOption, o.ProfileMode)
+	}
+	if o.Architecture != "" && o.ArchFile != "" {
+		return o, fmt.Errorf("%w: architecture %q and the architecture file %q exclude each other", ErrOption, o.Architecture, o.ArchFile)
 	}
 	if o.Architecture != "" {
 		if _, err := architectures.Lookup(o.Architecture); err != nil {

@@ -22,8 +22,10 @@ type Report struct {
 
 	Source       pack.Source `json:"source"`
 	Architecture string      `json:"architecture"`
-	Device       nn.Info     `json:"device"`
-	Contract     string      `json:"contract"`
+	// ArchFile is the architecture file, when one took a family's place.
+	ArchFile *pack.File `json:"arch_file,omitempty"`
+	Device   nn.Info    `json:"device"`
+	Contract string     `json:"contract"`
 
 	// Values counts the numbers that the model consists of; After counts every
 	// distinct table as if it were stored whole.
@@ -37,6 +39,9 @@ type Report struct {
 	// Require is the gate in a word, and Gate its outcome on what is returned.
 	Require Require            `json:"require"`
 	Gate    *validation.Report `json:"gate"`
+	// Margins is what is known of the decisions that rewritten or rejected blocks
+	// take with scores that have not the source's bits.
+	Margins []validation.Margins `json:"margins,omitempty"`
 	// FirstGate is the outcome on all proposed blocks when that was rolled back.
 	FirstGate *validation.Report `json:"first_gate,omitempty"`
 
@@ -83,6 +88,8 @@ type LoadReport struct {
 	// and not used.
 	Filled  []loader.Fill `json:"filled,omitempty"`
 	Ignored []string      `json:"ignored,omitempty"`
+	// IgnoredBytes are the bytes of the ignored ones, which a package leaves out.
+	IgnoredBytes int64 `json:"ignored_bytes,omitempty"`
 }
 
 // ReloadReport is the check of the written package before it got its name.

@@ -3,6 +3,8 @@ package compress
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,8 +111,16 @@ func (r *road) store(ctx context.Context, w *pack.Writer, manifest *pack.Manifes
 			}
 		}
 	}
-	if err := w.AddFile(pack.ConfigName, bytes.NewReader(r.config.Raw)); err != nil {
-		return err
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{{pack.ConfigName, r.config.Raw}, {pack.ArchName, r.archFile}} {
+		if f.text == nil {
+			continue
+		}
+		if err := w.AddFile(f.name, bytes.NewReader(f.text)); err != nil {
+			return err
+		}
 	}
 	examples, err := validation.Format(r.examples)
 	if err != nil {
@@ -233,8 +243,8 @@ func (r *road) report(compiled *finitepass.Result) (*Report, error) {
 		Version: ReportVersion, Status: compiled.Report.Status, Reason: compiled.Report.Reason,
 		Architecture: r.arch, Device: r.device.Info(), Contract: r.o.Contract,
 		Blocks: compiled.Report.Blocks, Require: r.require, Gate: compiled.Report.Gate,
-		FirstGate: compiled.Report.FirstGate,
-		Profiles:  Profiles{Mode: r.o.ProfileMode, List: []finitepass.Profile{}},
+		FirstGate: compiled.Report.FirstGate, Margins: r.margins,
+		Profiles: Profiles{Mode: r.o.ProfileMode, List: []finitepass.Profile{}},
 		Load: LoadReport{
 			Tensors: len(checkpoint.Names()), Bytes: checkpoint.TotalBytes(),
 			Filled: r.weights.Filled(), Ignored: r.weights.Ignored(),
@@ -254,6 +264,17 @@ func (r *road) report(compiled *finitepass.Result) (*Report, error) {
 	}
 	for _, f := range checkpoint.Files() {
 		rep.Bytes.Disk.Before += f.Size
+	}
+	for _, name := range rep.Load.Ignored {
+		info, err := checkpoint.Info(name)
+		if err != nil {
+			return nil, err
+		}
+		rep.Load.IgnoredBytes += info.Bytes()
+	}
+	if r.archFile != nil {
+		sum := sha256.Sum256(r.archFile)
+		rep.ArchFile = &pack.File{Name: pack.ArchName, Size: int64(len(r.archFile)), SHA256: hex.EncodeToString(sum[:])}
 	}
 	source, err := r.describeSource(checkpoint)
 	if err != nil {
@@ -275,7 +296,10 @@ func (r *road) report(compiled *finitepass.Result) (*Report, error) {
 // once more, so that the report speaks of the bytes that were used.
 func (r *road) describeSource(checkpoint *loader.Checkpoint) (pack.Source, error) {
 	s := pack.Source{Repo: r.src.repo, Revision: r.src.revision, Commit: r.src.commit}
-	names := []string{r.src.configFile()}
+	var names []string
+	if r.config.Raw != nil {
+		names = append(names, r.src.configFile())
+	}
 	for _, f := range checkpoint.Files() {
 		names = append(names, path.Join(path.Dir(r.src.file), f.Name))
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hfcompress/compress/architectures/declared"
+	"github.com/hfcompress/compress/pack"
 	"github.com/hfcompress/compress/validation"
 )
 
@@ -72,6 +74,11 @@ func against(ctx context.Context, loaded *Loaded, o VerifyOptions) (*validation.
 		return nil, err
 	}
 	r := newRoad(so)
+	if loaded.Manifest().Architecture == declared.Architecture {
+		if r.archFile, err = loaded.File(pack.ArchName); err != nil {
+			return nil, err
+		}
+	}
 	if o.AgainstDir != "" {
 		r.src, err = localSnapshot(o.AgainstDir, so.File)
 	} else {

@@ -17,11 +17,12 @@ import (
 // only one that it reads.
 const SchemaVersion = 1
 
-// Names of files in a package. A package without a report is whole too; the
-// others must be there.
+// Names of files in a package. A package without a report is whole too, and one
+// with an architecture file needs no configuration; the others must be there.
 const (
 	ManifestName = "manifest.json"
 	ConfigName   = "config.json"
+	ArchName     = "arch.json"
 	ExamplesName = "examples.json"
 	OutputsName  = "outputs.json"
 	ReportName   = "report.json"
@@ -216,10 +217,13 @@ func (m *Manifest) check(limits Limits) error {
 		}
 		seen[f.Name] = true
 	}
-	for _, name := range []string{ConfigName, ExamplesName, OutputsName} {
+	for _, name := range []string{ExamplesName, OutputsName} {
 		if !seen[name] {
 			return fmt.Errorf("file %q is not listed", name)
 		}
+	}
+	if !seen[ConfigName] && !seen[ArchName] {
+		return fmt.Errorf("neither file %q nor %q is listed", ConfigName, ArchName)
 	}
 	var end int64
 	names := map[string]bool{}

@@ -112,7 +112,7 @@ func (p *Package) File(name string) ([]byte, error) {
 		}
 		return data, nil
 	}
-	return nil, fmt.Errorf("%s has no file %q", p.dir, name)
+	return nil, fmt.Errorf("%s has no file %q: %w", p.dir, name, fs.ErrNotExist)
 }
 
 // Unlisted names files that lie in the package's directory and are not part of

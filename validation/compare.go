@@ -143,7 +143,7 @@ func (r *OutputResult) measure(a, b *tensor.Tensor, gate Gate) {
 		r.Reason = fmt.Sprintf("relative L2 %.3g exceeds %.3g", r.RelL2, gate.RelL2)
 	}
 	if gate.decides(r.Output) {
-		r.Decision = decide(a, b)
+		r.Decision = decide(a, b, gate.top(r.Output))
 		if r.Decision != nil && r.Decision.Changed > 0 {
 			c := r.Decision.FirstChange
 			r.Reason = fmt.Sprintf("decision changed from %d to %d at %v, source margin %.3g (max abs %.3g)",

@@ -3,6 +3,7 @@ package validation
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -31,6 +32,10 @@ type Gate struct {
 	// Decisions names the outputs whose largest element along the last axis is a
 	// decision. Nil means "logits"; an empty slice means none.
 	Decisions []string `json:"decisions"`
+	// Tops gives, for outputs named in Decisions, how many of the largest elements
+	// are chosen, as by a router that takes several experts: which ones, in no
+	// order. It is 1 for outputs that are not listed.
+	Tops map[string]int `json:"tops,omitempty"`
 	// StopEarly ends [Run] at the first example that fails.
 	StopEarly bool `json:"stop_early,omitempty"`
 }
@@ -53,7 +58,15 @@ func (g Gate) Effective() (Gate, error) {
 	if g.Decisions == nil {
 		g.Decisions = []string{"logits"}
 	}
+	for _, name := range slices.Sorted(maps.Keys(g.Tops)) {
+		if g.Tops[name] < 1 || !g.decides(name) {
+			return g, fmt.Errorf("%w: tops of %q is %d, want at least 1 and an output among the decisions %q", ErrGate, name, g.Tops[name], g.Decisions)
+		}
+	}
 	return g, nil
 }
+
+// top is how many elements a decision chooses.
+func (g Gate) top(output string) int { return max(1, g.Tops[output]) }
 
 func (g Gate) decides(output string) bool { return slices.Contains(g.Decisions, output) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -16,9 +17,10 @@ type TieOptions struct {
 	// Seed selects the random sequences.
 	Seed uint64
 	// Output is the decision output, "" for "logits". Its first axis is the
-	// sequence, its last one the choice; a third one between them is the position,
-	// of which the last is looked at.
+	// sequence, its last one the choice; a third one between them is the position.
 	Output string
+	// Top is how many of the largest elements are chosen, 0 for 1.
+	Top int
 	// Calls bounds the batched calls of the search, 0 for 64, and Batch the
 	// sequences in one, 0 for 16. One more call per kept example measures it alone.
 	Calls, Batch int
@@ -28,16 +30,18 @@ type TieOptions struct {
 	Keep int
 }
 
-// Tie is an example whose last decision is narrow: Margin is the distance
-// between the two largest logits when the example runs alone.
+// Tie is an example with a narrow decision: Margin is the smallest distance
+// between a chosen element and one that is not, over all positions, when the
+// example runs alone.
 type Tie struct {
 	Example Example
 	Margin  float64
 }
 
-// NearTies searches for inputs at whose last position the model decides most
-// narrowly, since these show a drift first. It tries single tokens and random
-// sequences, then changes one token at a time of the narrowest. The search is
+// NearTies searches for inputs at which the model decides most narrowly, since
+// these show a drift first. It tries single tokens, all of them where the calls
+// suffice, and random sequences, then changes one token at a time of the
+// narrowest. The search is
 // deterministic and bounded; it finds small margins, not the smallest. The
 // result is sorted by margin. Keep the examples with [WriteFile], so that a rerun
 // uses the same.
@@ -54,6 +58,7 @@ func NearTies(ctx context.Context, model architectures.Model, spec architectures
 	set(&o.Batch, 16)
 	set(&o.Length, 8)
 	set(&o.Keep, 8)
+	set(&o.Top, 1)
 	if spec.MaxPositions > 0 {
 		o.Length = min(o.Length, spec.MaxPositions)
 	}
@@ -85,10 +90,12 @@ func (s *tieSearch) run() ([]Tie, error) {
 	// A quarter of the calls on single tokens, a quarter on random sequences, the
 	// rest on improving what was found.
 	quarter := max(1, s.o.Calls/4)
-	tokens := sample(s.vocabulary, quarter*s.o.Batch)
+	// Calls of single tokens have as many rows as those of sequences may have.
+	batch := s.o.Batch * s.o.Length
+	tokens := sample(s.vocabulary, quarter*batch)
 	for len(tokens) > 0 && s.calls < s.o.Calls {
 		var rows [][]int
-		n := min(s.o.Batch, len(tokens))
+		n := min(batch, len(tokens))
 		for _, token := range tokens[:n] {
 			rows = append(rows, []int{token})
 		}
@@ -166,12 +173,20 @@ func (s *tieSearch) measured() ([]Tie, error) {
 	}
 	slices.SortStableFunc(ties, func(a, b Tie) int { return cmp.Compare(a.Margin, b.Margin) })
 	for i := range ties {
-		ties[i].Example.Name = fmt.Sprintf("near-tie-%d", i+1)
+		ties[i].Example.Name = tieName(s.o.Output, i)
 	}
 	return ties, nil
 }
 
-// margins returns the margin at the last position of each sequence.
+// tieName names the examples of a search by the output, unless it is the usual.
+func tieName(output string, i int) string {
+	if output == "logits" {
+		return fmt.Sprintf("near-tie-%d", i+1)
+	}
+	return fmt.Sprintf("near-tie-%s-%d", output, i+1)
+}
+
+// margins returns the smallest margin of each sequence.
 func (s *tieSearch) margins(rows [][]int) ([]float64, error) {
 	inputs, err := architectures.TokenInputs(rows...)
 	if err != nil {
@@ -189,22 +204,31 @@ func (s *tieSearch) margins(rows [][]int) ([]float64, error) {
 		return nil, fmt.Errorf("near-tie search: the model has no output %q", s.o.Output)
 	}
 	shape := t.Shape()
-	if !hasValues(t.DType()) || len(shape) < 2 || len(shape) > 3 || shape[0] != len(rows) || t.Len() == 0 || shape[len(shape)-1] < 2 {
-		return nil, fmt.Errorf("%w: near-tie search: output %q is %v, want values of shape [%d, positions, choices] or [%d, choices]",
-			tensor.ErrShape, s.o.Output, t, len(rows), len(rows))
+	if !hasValues(t.DType()) || len(shape) < 2 || len(shape) > 3 || shape[0] != len(rows) || t.Len() == 0 || shape[len(shape)-1] <= s.o.Top {
+		return nil, fmt.Errorf("%w: near-tie search: output %q is %v, want values of shape [%d, positions, choices] or [%d, choices], of more than %d choices",
+			tensor.ErrShape, s.o.Output, t, len(rows), len(rows), s.o.Top)
 	}
-	choices := shape[len(shape)-1]
 	each := t.Len() / len(rows)
-	values := make([]float64, choices)
+	c := newChooser(shape[len(shape)-1], s.o.Top)
 	margins := make([]float64, len(rows))
 	for i := range rows {
-		readFloats(values, t, (i+1)*each-choices)
-		for _, v := range values {
-			if v-v != 0 {
+		margins[i] = math.Inf(1)
+		for at := i * each; at < (i+1)*each; at += len(c.values) {
+			readFloats(c.values, t, at)
+			if !finite(c.values) {
 				return nil, fmt.Errorf("near-tie search: output %q is NaN or infinite for ids %v", s.o.Output, rows[i])
 			}
+			margins[i] = min(margins[i], c.choose())
 		}
-		_, margins[i] = argmax(values)
 	}
 	return margins, nil
+}
+
+func finite(values []float64) bool {
+	for _, v := range values {
+		if v-v != 0 {
+			return false
+		}
+	}
+	return true
 }
