@@ -17,10 +17,7 @@ import (
 // node runs a script of package interop with npm's @huggingface/hub.
 func node(t *testing.T, name string, args ...string) []byte {
 	t.Helper()
-	modules := os.Getenv("HFCOMPRESS_NODE")
-	if modules == "" {
-		t.Skip("HFCOMPRESS_NODE names no folder in which @huggingface/hub is installed")
-	}
+	modules := peer(t, "HFCOMPRESS_NODE", "a folder in which @huggingface/hub is installed")
 	cmd := exec.Command("node", append([]string{filepath.Join("interop", name), modules}, args...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -19,14 +19,23 @@ import (
 // python is the interpreter of the interoperation tests, see package interop.
 func python(t *testing.T) string {
 	t.Helper()
-	py := os.Getenv("HFCOMPRESS_PYTHON")
-	if py == "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("HFCOMPRESS_PYTHON must name a Python with huggingface_hub in CI")
-		}
-		t.Skip("HFCOMPRESS_PYTHON is not set")
+	return peer(t, "HFCOMPRESS_PYTHON", "a Python with huggingface_hub")
+}
+
+// peer is where another client lies. In CI it must be there, or the variable
+// says "none", which is to be seen where it was set.
+func peer(t *testing.T, variable, what string) string {
+	t.Helper()
+	switch v := os.Getenv(variable); {
+	case v == "none":
+		t.Skipf("%s is none: not tested against %s", variable, what)
+	case v != "":
+		return v
+	case os.Getenv("CI") == "true":
+		t.Fatalf("%s must name %s in CI, or be none", variable, what)
 	}
-	return py
+	t.Skipf("%s names no %s", variable, what)
+	return ""
 }
 
 // script prepares a run of a script with a clean set of Hub variables.
@@ -287,5 +296,62 @@ func TestInteropSharedStore(t *testing.T) {
 	wantFile(t, p, demoFiles()["model.safetensors"])
 	if target, err := filepath.EvalSymlinks(p); err != nil || filepath.Base(target) != xet {
 		t.Errorf("%s, %v", target, err)
+	}
+}
+
+// The store that we fill on demand is Python's: it finds our payloads by their
+// Xet hash and downloads nothing, we find its, and each collects what the
+// other has left.
+func TestInteropPublishedShared(t *testing.T) {
+	py := python(t)
+	for name, ours := range map[string]bool{"we publish": true, "python publishes": false} {
+		t.Run(name, func(t *testing.T) {
+			s, weights, xet := twoRepos(t)
+			cache := filepath.Join(t.TempDir(), "hub")
+			pythons := func(repo string) {
+				t.Helper()
+				if err := script(t, py, []string{"HF_ENDPOINT=" + s.URL()}, "make_cache.py", cache, repo, "main").Run(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mine := func(repo string) {
+				t.Helper()
+				if _, err := newClient(t, s, withCache(cache), publish).Snapshot(t.Context(), hub.ModelRepo(repo), "main", hub.SnapshotOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first, second := mine, pythons
+			if !ours {
+				first, second = pythons, mine
+			}
+			first("org/one")
+			payload := filepath.Join(cache, "blobs", xet[:2], xet)
+			wantFile(t, payload, weights)
+			before := xetBytes(s)
+			second("org/two")
+			if n := xetBytes(s) - before; n != 0 || s.Count(onCDN) != 0 {
+				t.Errorf("%d bytes were fetched again", n)
+			}
+			for repo, file := range map[string]string{"one": "model.safetensors", "two": "other.bin"} {
+				p := filepath.Join(cache, "models--org--"+repo, "snapshots", s.Commit("", "org/"+repo, "main"), file)
+				wantFile(t, p, weights)
+				if to, err := filepath.EvalSymlinks(p); err != nil || filepath.Base(to) != xet {
+					t.Errorf("%s lies at %s, %v", p, to, err)
+				}
+			}
+			out, err := script(t, py, nil, "shared_store.py", cache).Output()
+			if got := strings.TrimSpace(string(out)); err != nil || got != "0 warnings, 0 unreferenced" {
+				t.Errorf("%s, %v", got, err)
+			}
+			info, err := hub.ScanCache(cache)
+			if err != nil || len(info.Warnings)+len(info.UnusedShared) != 0 {
+				t.Fatalf("%+v, %v", info, err)
+			}
+			done, err := info.PlanDelete(hub.CacheTarget{Repo: hub.ModelRepo("org/one")}).Delete(t.Context())
+			if err != nil || len(done.Kept) != 0 {
+				t.Fatalf("%+v, %v", done, err)
+			}
+			wantFile(t, payload, weights)
+		})
 	}
 }

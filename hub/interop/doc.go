@@ -3,19 +3,15 @@
 // here and the other way round, that they download from package hubtest over
 // HTTP and Xet, and that Python's locks and ours exclude each other.
 //
-// The tests need a Python with huggingface_hub and filelock installed. The
-// environment variable HFCOMPRESS_PYTHON names its interpreter:
+// .ci/interop.sh installs both clients and runs the tests. By hand,
+// HFCOMPRESS_PYTHON names a Python with the packages of requirements.txt, and
+// HFCOMPRESS_NODE a folder in which the npm package was installed:
 //
 //	python3 -m venv /tmp/hub-venv
 //	/tmp/hub-venv/bin/pip install -r hub/interop/requirements.txt
-//	HFCOMPRESS_PYTHON=/tmp/hub-venv/bin/python go test ./hub/ -run Interop
+//	npm install --prefix /tmp/hub-node @huggingface/hub@$(cat hub/interop/npm-version)
+//	HFCOMPRESS_PYTHON=/tmp/hub-venv/bin/python HFCOMPRESS_NODE=/tmp/hub-node go test ./hub/ -run Interop
 //
-// Without it the tests are skipped, except where CI=true: there it is an
-// error.
-//
-// Other tests use npm's @huggingface/hub where HFCOMPRESS_NODE names the folder
-// in which it was installed and node is on the path:
-//
-//	npm install --prefix /tmp/hub-node @huggingface/hub
-//	HFCOMPRESS_NODE=/tmp/hub-node go test ./hub/ -run JavaScript
+// Without a variable its tests are skipped, except where CI=true: there it is
+// an error, unless the variable is "none".
 package interop
