@@ -16,8 +16,8 @@ const queryBlock = 24
 // attention is one call of [Session.Attention] after its checks.
 type attention struct {
 	AttentionInput
-	queries, keys  int // T and S
-	dtype          tensor.DType
+	queries, keys  int          // T and S
+	dtype          tensor.DType // of the values
 	q, bias        []float32
 	seq            []sequence
 	context        []float32
@@ -89,6 +89,9 @@ func (s *session) attentionInput(op string, in AttentionInput) (*attention, erro
 		return nil, fmt.Errorf("%w: a window of %d, causal %t", tensor.ErrShape, in.Window, in.Causal)
 	}
 	a.q, a.queries, a.qWidth, a.dtype = q.f, q.rows()/in.Batch, q.width(), q.dtype
+	if in.Wide && q.dtype == tensor.F32 {
+		a.dtype = s.valueType(in)
+	}
 	if in.KVHeads > math.MaxInt/in.HeadDim {
 		return nil, fmt.Errorf("%w: %d key/value heads of size %d", tensor.ErrShape, in.KVHeads, in.HeadDim)
 	}
@@ -121,8 +124,21 @@ func (s *session) attentionInput(op string, in AttentionInput) (*attention, erro
 	return a, nil
 }
 
+// valueType is the type of the values that attention with wide queries runs
+// over.
+func (s *session) valueType(in AttentionInput) tensor.DType {
+	if c, ok := in.Cache.(*cache); ok && c != nil && c.length > 0 {
+		return c.valueType
+	}
+	if v, ok := in.V.(*array); ok && v != nil && computes(v.dtype) {
+		return v.dtype
+	}
+	return tensor.F32
+}
+
 // attentionKeys finds the keys and values, in the cache or in K and V.
 func (s *session) attentionKeys(op string, a *attention) error {
+	in := a.Q
 	if a.Cache != nil {
 		c, ok := a.Cache.(*cache)
 		switch {
@@ -133,8 +149,8 @@ func (s *session) attentionKeys(op string, a *attention) error {
 		case c.batch != a.Batch || c.width != a.kWidth:
 			return fmt.Errorf("%w: a cache of %d sequences of width %d for batch %d and %d key/value heads of size %d",
 				tensor.ErrShape, c.batch, c.width, a.Batch, a.KVHeads, a.HeadDim)
-		case c.length > 0 && c.dtype != a.dtype:
-			return fmt.Errorf("%w: a cache of %v for q %v", tensor.ErrDType, c.dtype, a.dtype)
+		case c.length > 0 && (c.keyType != in.DType() || c.valueType != a.dtype):
+			return fmt.Errorf("%w: a cache of %v keys and %v values for q %v", tensor.ErrDType, c.keyType, c.valueType, in.DType())
 		}
 		a.keys, a.seq = c.length, c.seq
 		return nil
@@ -147,7 +163,7 @@ func (s *session) attentionKeys(op string, a *attention) error {
 		return fmt.Errorf("%w: k %v and v %v do not fit batch %d and %d key/value heads of size %d",
 			tensor.ErrShape, k.shape, v.shape, a.Batch, a.KVHeads, a.HeadDim)
 	}
-	if !s.same(op, "k", k, a.dtype) || !s.same(op, "v", v, a.dtype) {
+	if !s.same(op, "k", k, in.DType()) || !s.same(op, "v", v, a.dtype) {
 		return nil
 	}
 	a.keys = k.rows() / a.Batch

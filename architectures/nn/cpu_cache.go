@@ -15,8 +15,9 @@ type cache struct {
 	device                 *cpu
 	batch, width, capacity int
 	length                 int
-	dtype                  tensor.DType // of what it holds, when it holds anything
-	seq                    []sequence
+	// The types of what it holds, when it holds anything.
+	keyType, valueType tensor.DType
+	seq                []sequence
 }
 
 // sequence holds keys and values of one sequence, in the layouts in which the
@@ -89,14 +90,15 @@ func (s *session) Append(kv KVCache, k, v Array) {
 	if keys == nil || values == nil {
 		return
 	}
-	if !s.same(op, "v", values, keys.dtype) {
+	if keys.dtype != tensor.F32 && !s.same(op, "v", values, keys.dtype) {
 		return
 	}
-	if c.length > 0 && c.dtype != keys.dtype {
-		s.fail(op, fmt.Errorf("%w: %v keys for a cache of %v", tensor.ErrDType, keys.dtype, c.dtype))
+	if c.length > 0 && (c.keyType != keys.dtype || c.valueType != values.dtype) {
+		s.fail(op, fmt.Errorf("%w: %v keys and %v values for a cache of %v and %v",
+			tensor.ErrDType, keys.dtype, values.dtype, c.keyType, c.valueType))
 		return
 	}
-	c.dtype = keys.dtype
+	c.keyType, c.valueType = keys.dtype, values.dtype
 	if !keys.shape.Equal(values.shape) || keys.width() != c.width || keys.rows()%c.batch != 0 {
 		s.fail(op, fmt.Errorf("%w: k %v and v %v do not fit a cache of %d sequences of width %d",
 			tensor.ErrShape, keys.shape, values.shape, c.batch, c.width))

@@ -223,8 +223,9 @@ type AttentionInput struct {
 	// Window, when not 0, lets query t see keys from Offset + t − Window + 1 on
 	// only. It needs Causal.
 	Window int
-	// Wide keeps the scores in float32 up to the softmax. Without it, 16-bit types
-	// round the product q·kᵀ, its multiple, and the sum with Bias, each. The
+	// Wide keeps the scores in float32 up to the softmax; Q and K may then be F32
+	// where V is of a 16-bit type, which is that of the result. Without it, 16-bit
+	// types round the product q·kᵀ, its multiple, and the sum with Bias, each. The
 	// weights are rounded in any case.
 	Wide bool
 	// Mask has one entry per sequence and key, row-major [Batch, S]; false hides

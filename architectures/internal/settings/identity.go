@@ -49,6 +49,13 @@ var NotSeq2Seq = []Neutral{{"is_encoder_decoder", []string{"false"}, "an encoder
 // its classes, and no code in the repository. It returns the class, the first one
 // when the configuration names none.
 func (o *Object) Identity(cfg architectures.Config, modelTypes, classes []string) (class string, err error) {
+	return o.IdentityOfCode(cfg, modelTypes, classes, nil)
+}
+
+// IdentityOfCode is [Object.Identity] for models that were published as code in
+// their repository: code lists the classes, such as "modeling_x.XModel", that
+// the family computes in its place. The code is never run.
+func (o *Object) IdentityOfCode(cfg architectures.Config, modelTypes, classes, code []string) (class string, err error) {
 	class = classes[0]
 	if cfg.ModelType != "" && !slices.Contains(modelTypes, cfg.ModelType) {
 		return "", o.Fail("model_type", "expected %s, found %s", either(modelTypes), Quote(cfg.ModelType))
@@ -68,7 +75,7 @@ func (o *Object) Identity(cfg architectures.Config, modelTypes, classes []string
 		return "", o.Err
 	}
 	for _, key := range auto.Keys() {
-		if strings.HasPrefix(key, "AutoModel") {
+		if strings.HasPrefix(key, "AutoModel") && !slices.Contains(code, auto.Text(key, "")) {
 			return "", o.Fail("auto_map", "%s: the model is code in its repository, which is never run", Quote(key))
 		}
 	}

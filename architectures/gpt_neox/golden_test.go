@@ -1,0 +1,19 @@
+package gpt_neox_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/hfcompress/compress/architectures/internal/goldens"
+)
+
+// goldenDir holds outputs of transformers: see testdata/gen/README.md.
+const goldenDir = "testdata/golden"
+
+func modelDir(name string) string { return filepath.Join(goldenDir, name) }
+
+func TestGoldenForward(t *testing.T) { goldens.Forward(t, goldenDir, modelDir, 6, "logits") }
+
+func TestGoldenDecode(t *testing.T) { goldens.Decode(t, goldenDir, modelDir, 6) }
+
+func TestGoldenGenerate(t *testing.T) { goldens.Generate(t, goldenDir, modelDir, 6) }
