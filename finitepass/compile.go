@@ -94,6 +94,11 @@ func compile(ctx context.Context, dev nn.Device, spec architectures.BlockSpec, s
 		return nil, err
 	}
 	report.Digest = lookup.Digest()
+	if o.Weights != nil {
+		if report.SourceDigest, err = SourceDigest(o.Weights, report.sourceTensors()); err != nil {
+			return nil, err
+		}
+	}
 	if !report.Comparison.Accepted {
 		report.refuse("full-domain comparison: " + report.Comparison.Failure)
 		return nil, nil

@@ -141,6 +141,7 @@ func newModelCompiler(ctx context.Context, blueprint architectures.Blueprint, mo
 		ctx: ctx, source: model, model: model, o: o,
 		lookups: map[string]*Lookup{}, taken: map[string]string{},
 	}
+	m.o.Weights = weights
 	m.o.Probe.Strict = m.o.Probe.Strict || model.Device().Info().Strict
 	m.report.Blocks, m.report.Rewrites, m.report.Proposed = []BlockReport{}, []string{}, []string{}
 	if m.specs, err = selectBlocks(blueprint.Blocks(), o.Paths); err != nil {

@@ -25,6 +25,9 @@ type Options struct {
 	ReachableIDs []int
 	// Inventory says what the model holds, for the owner audit and the accounts.
 	Inventory *Inventory
+	// Weights, when not nil, are those that the block was built from; the report
+	// then identifies the source's tensors. [CompileModel] sets them.
+	Weights architectures.Weights
 	// Profiles lists the row-count profiles.
 	Profiles []Profile
 	// ChunkRows is the row count of the calls that make the bulk table, 1,024 if

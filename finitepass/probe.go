@@ -18,7 +18,8 @@ type ProbeOptions struct {
 	MaxRows int
 	// SmallRows is the count up to which every row count is called, 33 if 0.
 	SmallRows int
-	// Tokens is how many evenly spread tokens are evaluated, 16 if 0.
+	// Tokens is how many evenly spread tokens are evaluated. 0 means 16, or 64 when
+	// an output has 16 bits, since rounding then hides most changes of bits.
 	Tokens int
 	// Strict makes a device whose published regimes disagree with what was found
 	// an error that wraps [ErrRegimes], instead of a note in the report.
@@ -29,6 +30,7 @@ const (
 	defaultProbeRows   = 1024
 	defaultSmallRows   = 33
 	defaultProbeTokens = 16
+	narrowProbeTokens  = 64
 	maxProbeRows       = 1 << 16
 )
 
@@ -95,6 +97,9 @@ type Interval struct {
 // could stand in for such a block. With an error other than [ErrOptions] the
 // report holds what was found until then.
 func FindProfiles(ctx context.Context, dev nn.Device, block nn.TokenBlock, o ProbeOptions) (*ProbeReport, []Profile, error) {
+	if o.Tokens == 0 && slices.ContainsFunc(block.Outputs(), func(out nn.Output) bool { return out.DType.Size() == 2 }) {
+		o.Tokens = narrowProbeTokens
+	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, nil, err

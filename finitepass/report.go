@@ -68,6 +68,11 @@ type BlockReport struct {
 	// Digest identifies the recipe and the tensors that the comparison was made
 	// with: see [BlockReport.Describes].
 	Digest string `json:"digest,omitempty"`
+	// SourceDigest identifies the source tensors: see [SourceDigest]. It is empty
+	// when Options.Weights was not given.
+	SourceDigest string `json:"source_digest,omitempty"`
+	// History holds what was measured before a change: see [BlockReport.For].
+	History *History `json:"history,omitempty"`
 }
 
 // Describes reports whether the report was made for exactly this lookup. When

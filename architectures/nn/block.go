@@ -113,7 +113,7 @@ type Pair struct {
 type Join uint8
 
 const (
-	// Sum adds the rows, which have one width and are F32: first + second.
+	// Sum adds the rows, which have one width and one type: first + second.
 	Sum Join = iota
 	// Concat puts the second row behind the first.
 	Concat
@@ -196,7 +196,7 @@ func (j Join) kind(a, b rowKind) (rowKind, error) {
 	switch {
 	case j == Concat && a.dtype == b.dtype:
 		return rowKind{a.width + b.width, a.dtype}, nil
-	case j == Sum && a == b && a.dtype == tensor.F32:
+	case j == Sum && a == b:
 		return a, nil
 	case j > Concat:
 		return a, fmt.Errorf("unknown join %d", j)
