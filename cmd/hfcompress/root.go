@@ -19,6 +19,7 @@ import (
 // compressFlags are the flags of the main command and of demo.
 type compressFlags struct {
 	repo, revision, file, arch string
+	archFile                   string
 	local                      string
 	out                        string
 	overwrite                  bool
@@ -27,6 +28,7 @@ type compressFlags struct {
 	profiles                   string
 	contract                   string
 	validation                 string
+	nearTies, margins          string
 	require                    string
 	strict                     bool
 	hub                        hubFlags
@@ -84,7 +86,7 @@ nothing was gained or it was rolled back.`,
 	addCompressFlags(root, f)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(a.demoCommand(), a.inspectCommand(), a.runCommand(), a.verifyCommand(), a.versionCommand())
+	root.AddCommand(a.demoCommand(), a.inspectCommand(), a.planCommand(), a.runCommand(), a.verifyCommand(), a.versionCommand())
 	root.AddCommand(a.packCommand(), a.unpackCommand(), a.lsCommand(), a.catCommand())
 	root.AddCommand(a.downloadCommand())
 	root.AddCommand(a.cacheCommand())
@@ -96,16 +98,23 @@ func addCompressFlags(cmd *cobra.Command, f *compressFlags) {
 	fs.StringVar(&f.out, "out", "", "directory of the package (default: a name made from repository and commit)")
 	fs.BoolVar(&f.overwrite, "overwrite", false, "replace an existing package")
 	fs.StringVar(&f.arch, "arch", "", "registered architecture (default: found by config.json)")
+	addArchFileFlag(cmd, f)
 	fs.StringVar(&f.file, "file", "", "safetensors file or index, where there are several")
 	fs.StringVar(&f.device, "device", "cpu", "cpu, cpu:split-k, gpu or auto")
 	fs.IntVar(&f.threads, "threads", 0, "threads of the device (default: all processors)")
 	fs.StringVar(&f.profiles, "profiles", "auto", "row-count profiles: auto, none, or a JSON file")
 	fs.StringVar(&f.contract, "contract", "token_indices_only", "how the model's blocks may be called")
 	fs.StringVar(&f.validation, "validation", "", "file with examples of your own, JSON or safetensors")
+	fs.StringVar(&f.nearTies, "near-ties", "", "file that keeps the inputs with narrow decisions: read if it exists, else written")
+	fs.StringVar(&f.margins, "margins", "report", "decisions that a table's error leaves open: report, or reject the block")
 	fs.StringVar(&f.require, "require", "", "gate: bitwise or tolerance (default: bitwise where the device keeps its bits)")
 	fs.BoolVar(&f.strict, "strict", false, "exit with 3 when nothing was gained or it was rolled back")
 	addHubFlags(cmd, &f.hub)
 	addOutputFlags(cmd, &f.json, &f.quiet)
+}
+
+func addArchFileFlag(cmd *cobra.Command, f *compressFlags) {
+	cmd.Flags().StringVar(&f.archFile, "arch-file", "", "architecture file that says what the model computes, instead of a registered one")
 }
 
 func addHubFlags(cmd *cobra.Command, f *hubFlags) {
@@ -153,7 +162,13 @@ func (a *app) options(f *compressFlags) (compress.Options, error) {
 		Revision: f.revision, File: f.file, Architecture: f.arch,
 		Device: f.device, Threads: f.threads, Contract: f.contract,
 		Require: compress.Require(f.require), ValidationFile: f.validation,
-		Out: f.out, Overwrite: f.overwrite,
+		Out: f.out, Overwrite: f.overwrite, ArchFile: f.archFile, NearTiesFile: f.nearTies,
+	}
+	if f.arch != "" && f.archFile != "" {
+		return o, usagef("--arch and --arch-file exclude each other")
+	}
+	if f.margins != "" && f.margins != "report" {
+		o.Margins = compress.MarginRule(f.margins)
 	}
 	if f.contract == "" {
 		return o, usagef("--contract is empty; the only one is token_indices_only")

@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"internal/fmath":   {},
 	"internal/gemm":    {},
 	"internal/shapes":  {"tensor", "loader"},
+	"internal/headers": {"tensor"},
 	"architectures/nn": {"tensor", "loader", "internal/fmath", "internal/gemm"},
 	"architectures":    {"internal/strictjson", "tensor", "loader", "architectures/nn", "internal/fmath"},
 	"pack/xortable":    {"internal/strictjson", "tensor"},
@@ -36,6 +37,7 @@ var allowed = map[string][]string{
 	"pack":             {"tensor", "pack/xortable", "pack/floatcodec", "pack/archive"},
 	"validation":       {"internal/strictjson", "tensor", "architectures", "architectures/nn"},
 	"finitepass":       {"internal/strictjson", "tensor", "loader", "architectures", "architectures/nn", "pack/xortable", "validation"},
+	"planner":          {"tensor", "loader", "architectures", "architectures/nn", "finitepass"},
 	"metalgpu":         {"tensor", "architectures/nn"},
 
 	"internal/demomodel": {},
@@ -46,9 +48,9 @@ var allowed = map[string][]string{
 	"internal/strictjson": {},
 	// The root is the road: it may import every room but the command's.
 	"": {"tensor", "hub", "loader", "architectures", "architectures/nn", "pack", "pack/xortable",
-		"pack/floatcodec", "pack/archive", "validation", "finitepass", "metalgpu", "internal/page"},
+		"pack/floatcodec", "pack/archive", "validation", "finitepass", "planner", "metalgpu", "internal/page"},
 	"cmd": {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack",
-		"pack/xortable", "pack/floatcodec", "pack/archive", "validation", "finitepass", "metalgpu", "internal/demomodel", "internal/page"},
+		"pack/xortable", "pack/floatcodec", "pack/archive", "validation", "finitepass", "planner", "metalgpu", "internal/demomodel", "internal/page"},
 	"testdata": {"tensor", "loader", "internal/shapes"},
 	"bench":    {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack", "pack/floatcodec", "pack/archive", "internal/gemm", "internal/fmath"},
 }
