@@ -21,7 +21,7 @@ def family(config, model, runs, base, cases, **common):
 
 
 KEYS = {"dtype", "positions", "long", "cache", "generate", "first", "also", "types", "mask_token", "pad", "ids",
-        "rewrite", "config", "model", "base", "prepare"}
+        "rewrite", "config", "model", "base", "prepare", "finish"}
 
 LLAMA = dict(
     vocab_size=19, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
@@ -166,13 +166,35 @@ def progen(variant):
     return rewrite
 
 
+def unrounded_codegen():
+    """ProGen's queries and keys stay in float32 after they rotated; CodeGen's are rounded."""
+    import inspect
+
+    from transformers.models.codegen import modeling_codegen as m
+
+    source = inspect.getsource(m.CodeGenAttention.forward)
+    for name in ("query", "key"):
+        line = f"{name} = {name}.transpose(1, 2).to(value.dtype)"
+        assert line in source
+        source = source.replace(line, f"{name} = {name}.transpose(1, 2)")
+    space = {}
+    exec(inspect.cleandoc("class Holder:\n") + "\n" + source, m.__dict__, space)
+    m.CodeGenAttention.forward = space["Holder"].forward
+
+
+def wide_logits(out):
+    """ProGen casts logits to float32."""
+    return {k: v.float() if k.endswith("logits") else v for k, v in out.items()}
+
+
+unrounded_codegen()
 CASES["progen"] = family(tf.CodeGenConfig, tf.CodeGenForCausalLM, "causal", PROGEN, {
     "plain": {"rewrite": progen("plain")},
     "hub_keys": {"n_layer": 1, "rewrite": progen("hub_keys")},
     "stored_masks": {"n_inner": 40, "rewrite": progen("stored_masks")},
     "f16": {"dtype": F16, "rewrite": progen("plain")},
     "bf16": {"dtype": BF16, "rewrite": progen("plain")},
-}, positions=False)
+}, positions=False, finish=wide_logits)
 
 BERT = dict(vocab_size=19, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
             max_position_embeddings=16, type_vocab_size=2, pad_token_id=0)

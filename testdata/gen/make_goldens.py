@@ -255,7 +255,7 @@ def make(family, name, number, root):
             seed += 1
             continue
         break
-    save(out, folder / "golden.safetensors", dtype)
+    save(case.get("finish", dict)(out), folder / "golden.safetensors", dtype)
     if "rewrite" in case:
         case["rewrite"](folder)
     print(f"{family}/{name}: seed {seed}, {sum(f.stat().st_size for f in folder.iterdir())} bytes, {len(out)} tensors")

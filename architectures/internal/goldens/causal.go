@@ -54,7 +54,7 @@ func Decode(t *testing.T, root string, model func(string) string, least int) {
 	for _, name := range Cases(t, root, least) {
 		golden := Read(t, filepath.Join(root, name, "golden.safetensors"))
 		m := Build(t, dev, model(name), nil).(Causal)
-		var tally Tally
+		tally := Tally{of: typeOf(golden)}
 		for _, run := range Runs(golden, ".prefill.logits") {
 			t.Run(name+"/"+run, func(t *testing.T) {
 				in := Inputs(golden, run)

@@ -215,6 +215,9 @@ func Inputs(golden Tensors, run string) architectures.Inputs {
 
 // Tally sums up differences.
 type Tally struct {
+	// of is the type that the model computes in; outputs of 16-bit models may be
+	// widened.
+	of tensor.DType
 	// Tensors is the number of tensors compared.
 	Tensors int
 	// Worst is the largest difference of an F32 tensor, relative to the largest
@@ -248,8 +251,8 @@ func (c *Tally) Compare(tb testing.TB, name string, got, want, valid *tensor.Ten
 			continue
 		}
 		d := math.Abs(float64(g[i]) - float64(w[i]))
-		if want.DType() != tensor.F32 {
-			c.halves(g[i], w[i], d, want.DType())
+		if c.of != tensor.F32 && c.of != tensor.Invalid {
+			c.halves(g[i], w[i], d, c.of)
 			continue
 		}
 		if !(d <= worst) { // a NaN counts too
@@ -275,7 +278,7 @@ func (c *Tally) halves(got, want float32, d float64, t tensor.DType) {
 	if t == tensor.F16 {
 		ulp = math.Ldexp(1, max(exp-11, -24))
 	}
-	c.Values, c.dtype = c.Values+1, t
+	c.Values++
 	if math.Float32bits(got) == math.Float32bits(want) {
 		c.Same++
 	}
@@ -290,7 +293,7 @@ func (c *Tally) halves(got, want float32, d float64, t tensor.DType) {
 // Check fails when too many values of 16-bit types are off.
 func (c *Tally) Check(tb testing.TB, name string) {
 	tb.Helper()
-	if c.Values > 0 && float64(c.Off) > (1-within(c.dtype))*float64(c.Values) {
+	if c.Values > 0 && float64(c.Off) > (1-within(c.of))*float64(c.Values) {
 		tb.Errorf("%s: %d of %d values are more than %d units in the last place off, the worst one %.0f",
 			name, c.Off, c.Values, Ulps, c.WorstUlps)
 	}
@@ -351,6 +354,16 @@ func sameChoices(tb testing.TB, name string, got, want, valid *tensor.Tensor) {
 	}
 }
 
+// typeOf is the type that a case computes in.
+func typeOf(golden Tensors) tensor.DType {
+	for _, t := range golden {
+		if d := t.DType(); d == tensor.BF16 || d == tensor.F16 {
+			return d
+		}
+	}
+	return tensor.F32
+}
+
 // Forward compares all outputs of all runs of all cases, and their order and
 // number with the reference's. model says in which folder a case's model lies.
 func Forward(t *testing.T, root string, model func(string) string, least int, first string) {
@@ -359,7 +372,7 @@ func Forward(t *testing.T, root string, model func(string) string, least int, fi
 	for _, name := range Cases(t, root, least) {
 		golden := Read(t, filepath.Join(root, name, "golden.safetensors"))
 		m := Build(t, dev, model(name), nil)
-		var tally Tally
+		tally := Tally{of: typeOf(golden)}
 		for _, run := range Runs(golden, "."+first) {
 			t.Run(name+"/"+run, func(t *testing.T) {
 				out, err := m.Forward(context.Background(), Inputs(golden, run))

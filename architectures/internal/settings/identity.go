@@ -75,7 +75,11 @@ func (o *Object) IdentityOfCode(cfg architectures.Config, modelTypes, classes, c
 		return "", o.Err
 	}
 	for _, key := range auto.Keys() {
-		if strings.HasPrefix(key, "AutoModel") && !slices.Contains(code, auto.Text(key, "")) {
+		value := auto.Text(key, "")
+		if _, class, ok := strings.Cut(value, "--"); ok { // a repository stands before it
+			value = class
+		}
+		if strings.HasPrefix(key, "AutoModel") && !slices.Contains(code, value) {
 			return "", o.Fail("auto_map", "%s: the model is code in its repository, which is never run", Quote(key))
 		}
 	}
