@@ -57,8 +57,10 @@ func readDesign(name string, archFile, config []byte, configErr error, shown str
 	return d, nil
 }
 
-// bind enters what an architecture file keeps and ignores of a checkpoint.
+// bind chooses the set of names that a checkpoint uses, where the family has
+// several, and enters what an architecture file keeps and ignores of it.
 func (d *design) bind(c *loader.Checkpoint) error {
+	d.plan = architectures.ForNames(d.plan, c.Names())
 	plan, ok := d.plan.(*declared.Blueprint)
 	if !ok {
 		return nil

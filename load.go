@@ -94,7 +94,17 @@ func packagedDesign(p *pack.Package) (*design, error) {
 		}
 	}
 	config, configErr := p.File(pack.ConfigName)
-	return readDesign(name, archFile, config, configErr, pack.ConfigName)
+	d, err := readDesign(name, archFile, config, configErr, pack.ConfigName)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Collect(maps.Keys(p.Manifest().Aliases))
+	for _, t := range p.Manifest().Tensors {
+		names = append(names, t.Name)
+	}
+	slices.Sort(names)
+	d.plan = architectures.ForNames(d.plan, names)
+	return d, nil
 }
 
 // openBlocks rebuilds the rewritten blocks of a package.

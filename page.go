@@ -10,6 +10,7 @@ import (
 
 	"github.com/hfcompress/compress/finitepass"
 	"github.com/hfcompress/compress/internal/page"
+	"github.com/hfcompress/compress/pack"
 	"github.com/hfcompress/compress/validation"
 )
 
@@ -200,6 +201,7 @@ func (r *Report) gateSections() []page.Section {
 	}
 	add("Whole-model comparison", r.Gate)
 	add("Comparison that was rolled back", r.FirstGate)
+	out = append(out, r.marginSections()...)
 	if r.Gate != nil {
 		h := &page.Histogram{Label: "examples by smallest margin"}
 		for _, e := range r.Gate.Results {
@@ -220,13 +222,42 @@ func (r *Report) gateSections() []page.Section {
 	return out
 }
 
+// marginSections shows what a bound on the scores' error leaves undecided.
+func (r *Report) marginSections() []page.Section {
+	if len(r.Margins) == 0 {
+		return nil
+	}
+	s := page.Section{
+		Title: "Decisions over the whole domain",
+		Text: "Scores of these blocks choose something, and the table has not the source's bits. Where the margin of a choice is more than twice " +
+			"the largest error, no call can choose otherwise; the others are undecided.",
+		Table: &page.Table{Head: []string{"Block", "Scores", "Chosen", "Domain", "Largest error", "Smallest margin", "Undecided"}},
+	}
+	for _, m := range r.Margins {
+		s.Table.Rows = append(s.Table.Rows, []page.Cell{{Text: m.Block}, {Text: m.Output}, {Text: strconv.Itoa(m.Top)}, {Text: strconv.Itoa(m.Elements)},
+			{Text: short(m.Bound)}, {Text: short(m.Smallest)}, {Text: strconv.Itoa(m.Undecided)}})
+	}
+	return []page.Section{s}
+}
+
 // filesSection names what was read.
 func (r *Report) filesSection() page.Section {
 	s := page.Section{Title: "Source files", Folded: true, Table: &page.Table{Head: []string{"File", "Bytes", "SHA-256"}}}
-	for _, f := range r.Source.Files {
+	if n := len(r.Load.Ignored); n > 0 {
+		s.Text = fmt.Sprintf("Not in the package, since the model does not read them: %d tensors of %s bytes: %s.", n, Digits(r.Load.IgnoredBytes), some(r.Load.Ignored))
+	}
+	for _, f := range append(r.archFiles(), r.Source.Files...) {
 		s.Table.Rows = append(s.Table.Rows, []page.Cell{{Text: f.Name}, {Text: Digits(f.Size)}, {Text: f.SHA256}})
 	}
 	return s
+}
+
+// archFiles is the architecture file, if there is one.
+func (r *Report) archFiles() []pack.File {
+	if r.ArchFile == nil {
+		return nil
+	}
+	return []pack.File{*r.ArchFile}
 }
 
 // tableLabel names a table for people.

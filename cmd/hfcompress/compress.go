@@ -88,6 +88,12 @@ func (a *app) printResult(f *compressFlags, r *compress.Result, took time.Durati
 	}
 	line("status", "%s", rep.Status)
 	line("model", "%s, %s values in %d tensors, on %s", rep.Architecture, count(rep.Values.Before), rep.Load.Tensors, rep.Device.Name)
+	if f := rep.ArchFile; f != nil {
+		line("", "described by an architecture file, SHA-256 %s", f.SHA256)
+	}
+	if n := len(rep.Load.Ignored); n > 0 {
+		line("left out", "%s of %s bytes that the model does not read: %s", plural(n, "tensor"), count(rep.Load.IgnoredBytes), few(rep.Load.Ignored))
+	}
 	for _, b := range rep.Blocks {
 		line("block", "%s: %s", b.Path, b.Plan.Arithmetic)
 	}
@@ -118,6 +124,9 @@ func (a *app) printFindings(line func(name, format string, args ...any), rep *co
 		default:
 			line("refused", "%s", b.Reason)
 		}
+	}
+	for _, m := range rep.Margins {
+		line("margins", "block %s: %s", m.Block, m.String())
 	}
 	what := "the whole model"
 	if rep.Status != finitepass.Compressed {
@@ -151,6 +160,14 @@ type silence struct{}
 
 func (silence) observe(compress.Event) {}
 func (silence) stop()                  {}
+
+// few writes at most three names.
+func few(names []string) string {
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
+	}
+	return strings.Join(names, ", ")
+}
 
 func count(n int64) string { return compress.Digits(n) }
 

@@ -27,6 +27,7 @@ func (a *app) inspectCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.revision, "revision", "main", "branch, tag, refs/pr/N or commit")
 	cmd.Flags().StringVar(&f.file, "file", "", "safetensors file or index, where there are several")
 	cmd.Flags().StringVar(&f.arch, "arch", "", "registered architecture (default: found by config.json)")
+	addArchFileFlag(cmd, f)
 	cmd.Flags().BoolVar(&tensors, "tensors", false, "list every tensor")
 	addHubFlags(cmd, &f.hub)
 	addOutputFlags(cmd, &f.json, &f.quiet)

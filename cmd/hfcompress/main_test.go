@@ -35,6 +35,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"hub":       startHub,
 			"demofiles": demoFiles,
+			"tower":     tower,
 			"floats":    floats,
 			"flip":      flip,
 			"cut":       cut,
@@ -77,6 +78,49 @@ func demoFiles(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.MkdirAll(dir, 0o777))
 	for name, data := range revisions[demomodel.RevisionMain] {
 		ts.Check(os.WriteFile(filepath.Join(dir, name), data, 0o666))
+	}
+}
+
+// tower writes the weights of the example of architecture files to a directory
+// without a configuration, its file to uce.json, that file with a decision to
+// decides.json and without patterns to strict.json, and serves the directory as
+// org/tower at HUB:
+//
+//	tower DIR
+func tower(ts *testscript.TestScript, _ bool, args []string) {
+	from := filepath.Join("..", "..", "architectures", "declared", "testdata")
+	c, err := loader.Open(filepath.Join(from, "uce.safetensors"), loader.Options{})
+	ts.Check(err)
+	defer c.Close()
+	var entries []loader.Entry
+	for _, name := range c.Names() {
+		if !strings.Contains(name, "/") {
+			x, err := c.Tensor(name)
+			ts.Check(err)
+			entries = append(entries, loader.Entry{Name: name, Tensor: x})
+		}
+	}
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o777))
+	weights := filepath.Join(dir, "model.safetensors")
+	ts.Check(loader.WriteFile(weights, entries, loader.WriteOptions{}))
+	data, err := os.ReadFile(weights)
+	ts.Check(err)
+	server, err := hubtest.New(hubtest.Options{Repos: []hubtest.Repo{{ID: "org/tower", Revisions: map[string]hubtest.Files{"main": {"model.safetensors": data}}}}})
+	ts.Check(err)
+	ts.Defer(server.Close)
+	ts.Setenv("HUB", server.URL())
+
+	text, err := os.ReadFile(filepath.Join(from, "uce.json"))
+	ts.Check(err)
+	file := string(text)
+	decides := strings.Replace(file, `{"name": "gene_embeddings", "from": "genes"}`, `{"name": "gene_embeddings", "from": "genes", "decides": 3}`, 1)
+	strict := strings.Replace(file, `"ignore": ["binary_decoder.*", "pos_encoder.pe"]`, `"ignore": ["pos_encoder.pe"]`, 1)
+	if decides == file || strict == file {
+		ts.Fatalf("uce.json is not what this test expects")
+	}
+	for name, text := range map[string]string{"uce.json": file, "decides.json": decides, "strict.json": strict} {
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o666))
 	}
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 
 	compress "github.com/hfcompress/compress"
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/tensor"
 )
 
 func (a *app) runCommand() *cobra.Command {
@@ -35,7 +38,7 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&ids, "ids", "", "token ids, separated by commas")
 	cmd.Flags().IntVar(&generate, "generate", 0, "continue greedily by up to N tokens")
-	cmd.Flags().IntVar(&top, "top", 5, "without --generate: how many next tokens to show")
+	cmd.Flags().IntVar(&top, "top", 5, "without --generate: how many next tokens to show, or values of each output of a model without logits")
 	cmd.Flags().StringVar(&f.device, "device", "", "device to run on (default: the one of the validation)")
 	cmd.Flags().IntVar(&f.threads, "threads", 0, "threads of the device (default: all processors)")
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object on standard output")
@@ -87,10 +90,14 @@ func (a *app) runPackage(ctx context.Context, dir string, prompt []int, generate
 		fmt.Fprintln(a.stdout, idText(out[0]))
 		return nil
 	}
-	choices, err := nextTokens(ctx, loaded, prompt, top)
+	out, err := forward(ctx, loaded, prompt)
 	if err != nil {
 		return err
 	}
+	if logits := out.Get("logits"); logits == nil || len(logits.Shape()) != 3 {
+		return a.printOutputs(out, top, loaded.Validated, f.json)
+	}
+	choices := nextTokens(out.Get("logits"), top)
 	if f.json {
 		return a.printJSON(struct {
 			Next      []choice `json:"next"`
@@ -103,20 +110,17 @@ func (a *app) runPackage(ctx context.Context, dir string, prompt []int, generate
 	return nil
 }
 
-// nextTokens returns the largest logits after the prompt.
-func nextTokens(ctx context.Context, model architectures.Model, prompt []int, top int) ([]choice, error) {
+// forward runs a model on one sequence.
+func forward(ctx context.Context, model architectures.Model, prompt []int) (architectures.Outputs, error) {
 	in, err := architectures.TokenInputs(prompt)
 	if err != nil {
 		return nil, err
 	}
-	out, err := model.Forward(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	logits := out.Get("logits")
-	if logits == nil || len(logits.Shape()) != 3 {
-		return nil, fmt.Errorf("this model has no logits per position")
-	}
+	return model.Forward(ctx, in)
+}
+
+// nextTokens returns the largest logits [1, length, vocabulary] after the prompt.
+func nextTokens(logits *tensor.Tensor, top int) []choice {
 	vocabulary := logits.Shape()[2]
 	all := logits.Float32s()
 	last := all[len(all)-vocabulary:]
@@ -125,7 +129,44 @@ func nextTokens(ctx context.Context, model architectures.Model, prompt []int, to
 		choices[i] = choice{i, v}
 	}
 	slices.SortStableFunc(choices, func(x, y choice) int { return cmp.Compare(y.Logit, x.Logit) })
-	return choices[:min(top, vocabulary)], nil
+	return choices[:min(top, vocabulary)]
+}
+
+// shownOutput is an output of a model that predicts no token.
+type shownOutput struct {
+	Name   string       `json:"name"`
+	DType  tensor.DType `json:"dtype"`
+	Shape  tensor.Shape `json:"shape"`
+	SHA256 string       `json:"sha256"`
+	// Values are all of them when they are asked for as JSON, F32 outputs alone.
+	Values []float32 `json:"values,omitempty"`
+}
+
+// printOutputs shows the outputs of a model without logits: the digest of each
+// one's bytes, and its first values or, as JSON, all of them.
+func (a *app) printOutputs(out architectures.Outputs, top int, validated, asJSON bool) error {
+	var shown []shownOutput
+	for _, o := range out {
+		sum := sha256.Sum256(o.Tensor.Bytes())
+		s := shownOutput{Name: o.Name, DType: o.Tensor.DType(), Shape: o.Tensor.Shape(), SHA256: hex.EncodeToString(sum[:])}
+		if o.Tensor.DType() == tensor.F32 {
+			s.Values = o.Tensor.Float32s()
+		}
+		shown = append(shown, s)
+	}
+	if asJSON {
+		return a.printJSON(struct {
+			Outputs   []shownOutput `json:"outputs"`
+			Validated bool          `json:"validated"`
+		}{shown, validated})
+	}
+	for _, s := range shown {
+		fmt.Fprintf(a.stdout, "%s %v%v sha256 %s\n", s.Name, s.DType, s.Shape, s.SHA256)
+		if n := min(top, len(s.Values)); n > 0 {
+			fmt.Fprintf(a.stdout, "  %g\n", s.Values[:n])
+		}
+	}
+	return nil
 }
 
 func idText(ids []int) string {
