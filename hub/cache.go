@@ -208,6 +208,14 @@ func (c *Client) place(rc repoCache, blob, pointer string, newBlob bool) error {
 	return copyFile(rc.blobs(), blob, pointer)
 }
 
+// tidy removes partials of content that is there already: a process may have
+// died between giving a file its name and removing its journal.
+func (c *Client) tidy(at spot, etag string, size int64) {
+	if p := c.adopt(at, etag, size); p != nil {
+		p.remove()
+	}
+}
+
 // copyFile copies a file through a temporary name in another directory of the
 // destination's volume.
 func copyFile(tmpDir, from, to string) (err error) {

@@ -1,6 +1,8 @@
 package hub_test
 
 import (
+	"crypto/sha1"
+	"encoding/base64"
 	"errors"
 	"io/fs"
 	"os"
@@ -326,4 +328,55 @@ func TestSoftLocks(t *testing.T) {
 	if _, err := c.Download(t.Context(), demo, "main", "model.safetensors"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A process that dies after it has given a file its name and before it has
+// removed the journal leaves litter; the next run takes it away.
+func TestJournalOfFinishedFileIsRemoved(t *testing.T) {
+	s, data := big(t)
+	c := newClient(t, s)
+	dir := t.TempDir()
+	notes := filepath.Join(dir, ".cache", "huggingface", "download")
+	left := sha(data) + ".0123abcd.journal.incomplete"
+	for name, tc := range map[string]struct {
+		get           func() (string, error)
+		journal, last string // last is what such a process had still to make
+	}{
+		"cache": {
+			func() (string, error) { return c.Download(t.Context(), bigRepo, "main", "model.safetensors") },
+			filepath.Join(c.CacheDir(), "models--org--big", "blobs", left),
+			filepath.Join(c.CacheDir(), "models--org--big", "snapshots", s.Commit("", "org/big", "main"), "model.safetensors"),
+		},
+		"directory": {
+			func() (string, error) { return c.DownloadTo(t.Context(), bigRepo, "main", "model.safetensors", dir) },
+			filepath.Join(notes, localStem("model.safetensors")+"."+left),
+			filepath.Join(notes, "model.safetensors.metadata"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := tc.get(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(tc.journal, []byte("{}\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(tc.last); err != nil {
+				t.Fatal(err)
+			}
+			p, err := tc.get()
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantFile(t, p, data)
+			if _, err := os.Lstat(tc.journal); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the journal is still there: %v", err)
+			}
+		})
+	}
+}
+
+// localStem is how temporary files of a directory begin.
+func localStem(file string) string {
+	h := sha1.Sum([]byte(file + ".metadata"))
+	return base64.URLEncoding.EncodeToString(h[:])
 }

@@ -136,6 +136,7 @@ func (c *Client) fetch(ctx context.Context, r Repo, cm Commit, f File) (string, 
 		return pointer, nil
 	}
 	if st, err := os.Stat(extended(blob)); err == nil && !c.opts.Force && st.Mode().IsRegular() && st.Size() == f.Size {
+		c.tidy(rc.spot(etag), etag, f.Size)
 		if err := c.place(rc, blob, pointer, false); err != nil {
 			return "", &Error{Kind: ErrCache, Err: err}
 		}

@@ -198,6 +198,9 @@ func (c *Client) fetchTo(ctx context.Context, r Repo, cm Commit, f File, l local
 		return err
 	case same && !c.opts.Force:
 		kind = FileCached
+		if _, noted := p.note(); !noted {
+			c.tidy(p.spot(etag), etag, f.Size)
+		}
 	default:
 		if err := c.bringTo(ctx, r, cm, f, p); err != nil {
 			c.progress.send(Event{Kind: FileFailed, Repo: r, File: f.Path, Total: f.Size, Err: err})
