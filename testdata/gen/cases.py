@@ -232,7 +232,8 @@ ESM = dict(vocab_size=19, mask_token_id=18, pad_token_id=1, hidden_size=24, num_
 def old_esm(folder):
     """The names of the published checkpoints: frequencies in every layer, positions that nothing reads."""
     def change(t):
-        t.pop("esm.rotary_embeddings.inv_freq", None)
+        t = {k.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): v
+             for k, v in t.items() if "inv_freq" not in k}
         freq = 1.0 / (10000.0 ** (torch.arange(0, 8, 2, dtype=torch.float) / 8))
         for i in range(ESM["num_hidden_layers"]):
             t[f"esm.encoder.layer.{i}.attention.self.rotary_embeddings.inv_freq"] = freq

@@ -170,6 +170,14 @@ def encoder_runs(model, rows, case):
         go("types", token_type_ids=torch.tensor([[0, 0, 1, 1, 1, 0]]), input_ids=rows(1, 6))
     if case.get("positions", True):
         go("posids", attentions=False, position_ids=torch.tensor([[3, 1, 0, 7, 7, 2]]), input_ids=rows(1, 6))
+    if "pooler_output" in also:  # mean pooling and normalisation of sentence-transformers
+        with torch.no_grad():
+            ids = rows(2, 6) * RIGHT
+            last = model(input_ids=ids, attention_mask=RIGHT).last_hidden_state.float()
+        shown = RIGHT.unsqueeze(-1).float()
+        mean = (last * shown).sum(1) / shown.sum(1).clamp(min=1e-9)
+        out.update({"pooled.input_ids": ids, "pooled.attention_mask": RIGHT, "pooled.mean": mean,
+                    "pooled.sentence_embedding": torch.nn.functional.normalize(mean, p=2, dim=1)})
     if case.get("mask_token"):
         ids = rows(2, 6)
         ids[0, 2] = ids[1, 1] = ids[1, 4] = case["mask_token"]

@@ -73,9 +73,14 @@ func (u *Uploader) HeadNorm(at string, eps float32, heads int) *nn.RMSNorm {
 }
 
 // LayerNorm uploads the norm at+".weight" with at+".bias".
-func (u *Uploader) LayerNorm(at string, eps float32) (n *nn.LayerNorm) {
+func (u *Uploader) LayerNorm(at string, eps float32) *nn.LayerNorm {
+	return u.LayerNormNamed(at+".weight", at+".bias", eps)
+}
+
+// LayerNormNamed uploads a norm under other names.
+func (u *Uploader) LayerNormNamed(weight, bias string, eps float32) (n *nn.LayerNorm) {
 	if u.Err == nil {
-		n, u.Err = nn.NewLayerNorm(u.dev, u.Tensor, at+".weight", at+".bias", eps)
+		n, u.Err = nn.NewLayerNorm(u.dev, u.Tensor, weight, bias, eps)
 	}
 	return n
 }
