@@ -1,0 +1,27 @@
+// Package esm is the architecture of ESM-2, a family of protein language models
+// (Lin et al., 2023): encoder layers with norms in front of attention and MLP and
+// with rotary positions. It follows EsmForMaskedLM of Hugging Face transformers,
+// with F32 weights.
+//
+// Importing the package registers the family as "esm".
+//
+// Inputs are input_ids, attention_mask and position_ids, I64 [batch, length].
+// Outputs are "logits" [batch, length, vocabulary], with the flag
+// output_hidden_states "hidden_states.0" (the scaled embedding) to the last one
+// (after the final norm), and with output_attentions "attentions.i" [batch,
+// heads, length, length]. Rows of positions that the mask hides have no meaning:
+// they are computed from their own tokens, while the reference sets them to zero.
+// Nothing that is shown depends on them. The contact head is not computed.
+//
+// # Token dropout and the finite block
+//
+// The models are trained with token_dropout: rows of <mask> tokens are zero, and
+// all rows are scaled by 0.88 and divided by the part of the sequence that is not
+// masked. Without <mask> that divisor is 1, and the row is 0.88·E[id].
+//
+// The block "esm.encoder.layer.0" is the embedding with this scale, layer 0's norm
+// and the projections to queries (multiplied with their factor), keys and values
+// as branches, with the unscaled embedding row as live residual, which the model
+// scales afterwards, as the source does. It stands for batches without <mask>
+// only: a model whose block was replaced refuses the others.
+package esm
