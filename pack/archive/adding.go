@@ -108,7 +108,6 @@ func (in *adding) add(seg *segment, i int) (*outStream, error) {
 	s := &outStream{choice: c, sum: sha256.New(), hashed: make(chan struct{})}
 	e := stream{kind: c.kind, size: seg.size}
 	if c.kind == kindULP || c.kind == kindXOR {
-		s.form = formOf(c.dtype)
 		e.base = c.base
 		e.dtype, _ = dtypeCode(c.dtype)
 		w.stats.Deltas += seg.size
@@ -165,7 +164,7 @@ func (in *adding) pass(seg *segment, s *outStream) error {
 		case s.choice.kind == kindFloat:
 			chunk = s.choice.model.ChunkBytes()
 		case s.choice.kind != kindBytes:
-			chunk = s.choice.model.ChunkBytes() * s.form.width
+			chunk = floatcodec.ChunkElements * s.choice.delta.form.width
 		}
 	}
 	src := in.source(seg)

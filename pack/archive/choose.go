@@ -13,8 +13,9 @@ import (
 type choice struct {
 	kind  byte
 	dtype tensor.DType
-	model *floatcodec.Model
-	base  int // stream of the base
+	model *floatcodec.Model // of kindFloat
+	delta *deltaModel       // of kindULP and kindXOR
+	base  int               // stream of the base
 	// key is equal for equal segments, and rarely for others.
 	key Digest
 }
@@ -104,7 +105,7 @@ func (w *Writer) chooseModel(seg *segment, src source) (c *choice, err error) {
 			return c, nil
 		}
 	}
-	if c.model, err = train(c.dtype, seg.shape, src, w.opts.Level, nil); err != nil {
+	if c.model, err = train(c.dtype, seg.shape, src, w.opts.Level, 1, nil); err != nil {
 		return nil, err
 	}
 	if seg.tensor {
@@ -154,14 +155,9 @@ func sampleKey(size int64, blocks []sample) Digest {
 }
 
 // train makes the model of a segment. With transform, the model is of what that
-// makes of each chunk: a byte for each element.
-func train(d tensor.DType, shape tensor.Shape, src source, level floatcodec.Level, transform *deltaSource) (*floatcodec.Model, error) {
-	size, width := src.size, 1
-	if transform != nil {
-		width = transform.form.width
-		size /= int64(width)
-	}
-	t, err := floatcodec.NewTrainer(d, shape, size, floatcodec.Options{Level: level})
+// makes of each chunk: a byte for each element of width bytes.
+func train(d tensor.DType, shape tensor.Shape, src source, level floatcodec.Level, width int, transform func([]byte, int64) ([]byte, error)) (*floatcodec.Model, error) {
+	t, err := floatcodec.NewTrainer(d, shape, src.size/int64(width), floatcodec.Options{Level: level})
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +172,7 @@ func train(d tensor.DType, shape tensor.Shape, src source, level floatcodec.Leve
 			return nil, err
 		}
 		if transform != nil {
-			if raw, err = transform.classes(raw, off*int64(width)); err != nil {
+			if raw, err = transform(raw, off*int64(width)); err != nil {
 				return nil, err
 			}
 		}

@@ -7,30 +7,25 @@ import (
 	"github.com/hfcompress/compress/tensor"
 )
 
-// deltaSource makes classes of the differences between a segment and a stream of
+// deltaSource makes symbols of the differences between a segment and a stream of
 // the base.
 type deltaSource struct {
-	kind   byte
-	form   form
+	model  *deltaModel
 	base   *Reader
 	stream int
 	d      delta
 	buf    []byte
-	low    []byte
 }
 
-// classes returns the classes of raw, which begins at byte off; they are valid
-// until the next call, as are the bits below in s.low.
-func (s *deltaSource) classes(raw []byte, off int64) ([]byte, error) {
-	if cap(s.buf) < len(raw) {
-		s.buf = make([]byte, len(raw))
+// split takes raw, which begins at byte off, apart: the result is in s.d, until
+// the next call.
+func (s *deltaSource) split(raw []byte, off int64) error {
+	s.buf = resize(s.buf, len(raw))
+	if err := s.base.readStream(s.stream, off, s.buf, 1); err != nil {
+		return fmt.Errorf("base archive: %w", err)
 	}
-	b := s.buf[:len(raw)]
-	if err := s.base.readStream(s.stream, off, b, 1); err != nil {
-		return nil, fmt.Errorf("base archive: %w", err)
-	}
-	s.low = s.d.symbols(s.low[:0], s.kind, &s.form, raw, b)
-	return s.d.sym, nil
+	s.d.split(s.model, off/int64(s.model.form.width), raw, s.buf)
+	return nil
 }
 
 // chooseDelta replaces a choice by differences from the base's tensor of the same
@@ -57,30 +52,93 @@ func (w *Writer) chooseDelta(c *choice, seg *segment, src source) error {
 	if c.model != nil {
 		best += int64(len(c.model.Append(nil)))
 	}
-	for _, kind := range []byte{kindULP, kindXOR} {
-		d := &deltaSource{kind: kind, form: f, base: w.opts.Base, stream: at}
-		// Huffman codes cannot go below one bit for each element; differences do.
-		model, err := train(tensor.U8, nil, src, max(w.opts.Level, floatcodec.Dense), d)
-		if err != nil {
-			return err
-		}
-		cost := estimate(src.size, chunks, func(i int, raw []byte) int64 {
-			sym, failed := d.classes(raw, int64(i)*int64(floatcodec.ChunkElements*f.width))
-			if failed != nil {
-				err = failed
-				return 0
-			}
-			return int64(len(model.AppendChunk(nil, i, sym)) + len(d.low) + 6)
-		})
-		if err != nil {
-			return err
-		}
-		if cost += int64(len(model.Append(nil))); cost < best {
+	d := &deltaSource{base: w.opts.Base, stream: at}
+	// try keeps a way to store differences if it is smaller.
+	try := func(m deltaModel, fine bool) error {
+		d.model = &m
+		cost, err := w.tryDelta(d, fine, src, chunks)
+		if err == nil && cost < best {
 			best = cost
-			c.kind, c.model, c.base, c.dtype = kind, model, at, seg.dtype
+			c.kind, c.delta, c.base, c.dtype = m.kind, &m, at, seg.dtype
+		}
+		return err
+	}
+	for _, kind := range []byte{kindULP, kindXOR} {
+		if err := try(deltaModel{kind: kind, form: f}, false); err != nil {
+			return err
 		}
 	}
-	return nil
+	if c.delta == nil {
+		return nil
+	}
+	if run := runOf(seg.shape, src.size/int64(f.width)); run > 0 {
+		if err := try(deltaModel{kind: c.kind, form: f, run: run}, false); err != nil {
+			return err
+		}
+	}
+	return try(deltaModel{kind: c.kind, form: f, run: c.delta.run}, true)
+}
+
+// runOf returns how many elements of a tensor are likely to have moved alike: a
+// row, some of them if they are short, a part if they are long; 0 if there is
+// nothing to tell apart.
+func runOf(shape tensor.Shape, elements int64) int {
+	const shortest, longest, part = 128, 2048, 1024
+	if len(shape) < 2 || elements <= shortest {
+		return 0
+	}
+	row, err := shape[1:].Elements()
+	switch {
+	case err != nil || row == 0 || row > longest:
+		return part
+	case row < shortest:
+		return (shortest + row - 1) / row * row
+	}
+	return row
+}
+
+// tryDelta trains the models of d and estimates what the segment takes with them.
+func (w *Writer) tryDelta(d *deltaSource, fine bool, src source, chunks []sample) (int64, error) {
+	// Huffman codes cannot go below one bit for each element; differences do.
+	level := max(w.opts.Level, floatcodec.Dense)
+	m := d.model
+	var err error
+	if m.classes, err = train(tensor.U8, nil, src, level, m.form.width, func(raw []byte, off int64) ([]byte, error) {
+		err := d.split(raw, off)
+		return d.d.sym, err
+	}); err != nil {
+		return 0, err
+	}
+	if fine {
+		m.fine = m.classes // any, so that the bits are taken apart
+		trained, err := train(tensor.U8, nil, src, level, m.form.width, func(raw []byte, off int64) ([]byte, error) {
+			err := d.split(raw, off)
+			return d.d.fine, err
+		})
+		if err != nil {
+			return 0, err
+		}
+		m.fine = trained
+	}
+	cost := estimate(src.size, chunks, func(i int, raw []byte) int64 {
+		if failed := d.split(raw, int64(i)*int64(floatcodec.ChunkElements*m.form.width)); failed != nil {
+			err = failed
+			return 0
+		}
+		n := len(m.classes.AppendChunk(nil, i, d.d.sym)) + len(d.d.low) + 7
+		if m.fine != nil {
+			n += len(m.fine.AppendChunk(nil, i, d.d.fine)) + 2
+		}
+		if m.run > 0 {
+			n += len(appendActivities(nil, d.d.active))
+		}
+		return int64(n)
+	})
+	cost += int64(len(m.classes.Append(nil)))
+	if m.fine != nil {
+		cost += int64(len(m.fine.Append(nil)))
+	}
+	return cost, err
 }
 
 // baseTensor finds the base's tensor of the same name, type and shape.

@@ -6,299 +6,381 @@ import (
 	"sync"
 
 	"github.com/hfcompress/compress/pack/floatcodec"
-	"github.com/hfcompress/compress/tensor"
 )
 
 // A tensor that was trained on from a base differs from it by small steps. How
-// many neighbouring numbers a step crosses depends on the size of the number, so
-// the differences of a chunk are sorted by the exponent of the base's element,
-// which the reader has too. Each then becomes a symbol of one byte, its class,
-// and a few bits that say which of its class it is. The classes are a stream for
-// package floatcodec, whose tables change every 256 symbols and so adapt to each
-// exponent; the bits are close to random and stay as they are.
+// many neighbouring numbers a step crosses depends on the size of the number, and
+// how large steps are on the row: of an embedding, most rows hardly move. So the
+// differences of a chunk are sorted by the activity of their row, which is
+// stored, and by the exponent of the base's element, which the reader has too.
+// Each then becomes a symbol of one byte, its class, and some bits that say which
+// of its class it is. The classes are a stream for package floatcodec, whose
+// tables change every 256 symbols and so adapt. The highest four of the bits may
+// be another one, sorted by class: early steps of an optimiser, and weight decay,
+// give differences of a few sizes only. The rest is close to random and stays as
+// it is.
 
-// form says how the bits of an element are to be read.
-type form struct {
-	width int  // bytes
-	exp   uint // bits of the exponent, 0 for integers
-	mant  uint // bits of the mantissa
-	top   uint // bits after the leading one that a class includes
+// deltaModel is what the chunks of a stream of differences share.
+type deltaModel struct {
+	kind    byte
+	form    form
+	classes *floatcodec.Model
+	fine    *floatcodec.Model // nil: all bits below the classes stay as they are
+	run     int               // elements that share an activity; 0: none do
 }
 
-func formOf(d tensor.DType) form {
-	f := form{width: max(d.Size(), 1), top: 3}
-	if f.width == 8 {
-		f.top = 1
-	}
-	switch d {
-	case tensor.F8E4M3, tensor.F8E4M3FNUZ:
-		f.exp, f.mant = 4, 3
-	case tensor.F8E5M2, tensor.F8E5M2FNUZ:
-		f.exp, f.mant = 5, 2
-	case tensor.F16:
-		f.exp, f.mant = 5, 10
-	case tensor.BF16:
-		f.exp, f.mant = 8, 7
-	case tensor.F32:
-		f.exp, f.mant = 8, 23
-	case tensor.F64:
-		f.exp, f.mant = 11, 52
-	case tensor.C64: // two F32 in a row, but a chunk has whole elements
-		f = form{width: 8, top: 1}
-	}
-	return f
-}
+const (
+	// fineBits are in the stream of fine.
+	fineBits = 4
+	// activities is how many there are.
+	activities = 16
+	// maxRun is the greatest run: a chunk.
+	maxRun = floatcodec.ChunkElements
+)
 
-// small is how many of the smallest differences have a class of their own.
-const small, smallBits = 32, 5
-
-// class returns the class of a difference and the bits that tell it from others
-// of its class.
-func (f *form) class(z uint64) (sym byte, low uint64, n uint) {
-	if z < small {
-		return byte(z), 0, 0
-	}
-	e := uint(bits.Len64(z)) - 1
-	n = e - f.top
-	return byte(small + (e-smallBits)<<f.top + uint(z>>n)&(1<<f.top-1)), z & (1<<n - 1), n
-}
-
-// split is the inverse of class: the high bits of the difference, and how many
-// low ones follow. Classes of no difference of this width give ok false.
-func (f *form) split(sym byte) (high uint64, n uint, ok bool) {
-	if sym < small {
-		return uint64(sym), 0, true
-	}
-	k := uint(sym) - small
-	e := smallBits + k>>f.top
-	if e >= uint(8*f.width) {
-		return 0, 0, false
-	}
-	n = e - f.top
-	return (1<<f.top | uint64(k&(1<<f.top-1))) << n, n, true
-}
-
-func load(b []byte, width int) uint64 {
-	switch width {
-	case 1:
-		return uint64(b[0])
-	case 2:
-		return uint64(binary.LittleEndian.Uint16(b))
-	case 4:
-		return uint64(binary.LittleEndian.Uint32(b))
-	}
-	return binary.LittleEndian.Uint64(b)
-}
-
-func store(b []byte, width int, v uint64) {
-	switch width {
-	case 1:
-		b[0] = byte(v)
-	case 2:
-		binary.LittleEndian.PutUint16(b, uint16(v))
-	case 4:
-		binary.LittleEndian.PutUint32(b, uint32(v))
-	default:
-		binary.LittleEndian.PutUint64(b, v)
-	}
-}
-
-// difference of two elements. As XOR it is that of their bits; as ULP, that of
-// their places in the order of numbers, with the sign in the lowest bit.
-func (f *form) difference(kind byte, x, base uint64) uint64 {
-	if kind == kindXOR {
-		return x ^ base
-	}
-	w := uint(64 - 8*f.width)
-	d := int64((f.order(x)-f.order(base))<<w) >> w
-	return uint64(d<<1^d>>63) << w >> w
-}
-
-// apply is the inverse of difference.
-func (f *form) apply(kind byte, z, base uint64) uint64 {
-	if kind == kindXOR {
-		return z ^ base
-	}
-	w := uint(64 - 8*f.width)
-	d := z>>1 ^ -(z & 1)
-	return f.unorder((f.order(base) + d) << w >> w)
-}
-
-// order maps bits so that greater numbers have greater images; −0 comes just
-// before +0.
-func (f *form) order(x uint64) uint64 {
-	sign := uint64(1) << (8*f.width - 1)
-	if f.exp == 0 {
-		return x
-	}
-	if x&sign != 0 {
-		return ^x & (sign<<1 - 1)
-	}
-	return x | sign
-}
-
-func (f *form) unorder(y uint64) uint64 {
-	sign := uint64(1) << (8*f.width - 1)
-	if f.exp == 0 {
-		return y
-	}
-	if y&sign == 0 {
-		return ^y & (sign<<1 - 1)
-	}
-	return y &^ sign
-}
+// chunkElements returns the elements of chunk i.
+func (m *deltaModel) elements(i int) int { return m.classes.ChunkSize(i) }
 
 // delta is the working memory of one chunk.
 type delta struct {
-	z    []uint64 // differences, sorted
-	sym  []byte
-	enc  []byte
-	next [1 << 11]int32 // where the next element of an exponent goes
+	z      []uint64 // differences, sorted
+	raw    []uint64 // and in the order of the elements
+	sym    []byte   // classes
+	fine   []byte   // bits below, by class
+	active []byte   // activities of the runs
+	low    []byte
+	enc    []byte
+	next   [activities << 11]int32 // where the next element of an activity and exponent goes
 }
 
 var deltas = sync.Pool{New: func() any { return new(delta) }}
 
-// places prepares next for a chunk of the base.
-func (d *delta) places(f *form, base []byte) {
-	d.next = [1 << 11]int32{}
-	if f.exp == 0 {
-		return
+// runs returns how many runs a chunk of n elements from first touches, and how
+// many elements of the first one come before it.
+func runs(first int64, n, run int) (count, before int) {
+	if run == 0 || n == 0 {
+		return 0, 0
 	}
+	before = int(first % int64(run))
+	return (before + n + run - 1) / run, before
+}
+
+// places prepares next, and returns a function that tells where each element
+// goes when they are asked in order.
+func (d *delta) places(m *deltaModel, first int64, base []byte) func(b uint64, i int) *int32 {
+	f := &m.form
 	mask := uint64(1)<<f.exp - 1
-	for at := 0; at < len(base); at += f.width {
-		d.next[load(base[at:], f.width)>>f.mant&mask]++
+	_, before := runs(first, len(base)/f.width, m.run)
+	slot := func(b uint64, i int) *int32 {
+		at := b >> f.mant & mask
+		if m.run > 0 {
+			at |= uint64(d.active[(before+i)/m.run]) << f.exp
+		}
+		return &d.next[at]
+	}
+	used := d.next[:1<<f.exp]
+	if m.run > 0 {
+		used = d.next[:activities<<f.exp]
+	}
+	clear(used)
+	for i := range len(base) / f.width {
+		*slot(load(base[i*f.width:], f.width), i)++
 	}
 	sum := int32(0)
-	for i, n := range d.next[:mask+1] {
-		d.next[i] = sum
+	for i, n := range used {
+		used[i] = sum
 		sum += n
 	}
+	return slot
 }
 
 func (d *delta) resize(n int) {
 	if cap(d.z) < n {
-		d.z = make([]uint64, n)
-		d.sym = make([]byte, n)
+		d.z, d.raw = make([]uint64, n), make([]uint64, n)
+		d.sym, d.fine = make([]byte, n), make([]byte, n)
 	}
-	d.z, d.sym = d.z[:n], d.sym[:n]
+	d.z, d.raw, d.sym, d.fine = d.z[:n], d.raw[:n], d.sym[:n], d.fine[:n]
 }
 
-// symbols fills d.sym with the classes of the differences and appends the bits
-// below to dst.
-func (d *delta) symbols(dst []byte, kind byte, f *form, raw, base []byte) []byte {
-	d.resize(len(raw) / f.width)
-	d.places(f, base)
-	mask := uint64(1)<<f.exp - 1
-	for at := 0; at < len(raw); at += f.width {
-		b := load(base[at:], f.width)
-		slot := &d.next[b>>f.mant&mask]
-		d.z[*slot] = f.difference(kind, load(raw[at:], f.width), b)
-		*slot++
+// measure sets the activities: how many bits the differences of each run have on
+// average, in halves above that of the least active one.
+func (d *delta) measure(m *deltaModel, first int64) {
+	count, before := runs(first, len(d.raw), m.run)
+	d.active = resize(d.active, count)
+	least := 1 << 30
+	means := make([]int, count)
+	for r := range means {
+		part := d.raw[max(r*m.run-before, 0):min((r+1)*m.run-before, len(d.raw))]
+		sum := 0
+		for _, z := range part {
+			sum += bits.Len64(z)
+		}
+		means[r] = 4 * sum / len(part)
+		least = min(least, means[r])
 	}
-	var acc uint64
-	var have uint
+	for r, mean := range means {
+		d.active[r] = byte(min((mean-least+1)/2, activities-1))
+	}
+}
+
+// split fills d with what the differences of a chunk consist of.
+func (d *delta) split(m *deltaModel, first int64, raw, base []byte) {
+	f := &m.form
+	d.resize(len(raw) / f.width)
+	for i := range d.raw {
+		d.raw[i] = f.difference(m.kind, load(raw[i*f.width:], f.width), load(base[i*f.width:], f.width))
+	}
+	d.measure(m, first)
+	slot := d.places(m, first, base)
+	for i, z := range d.raw {
+		at := slot(load(base[i*f.width:], f.width), i)
+		d.z[*at] = z
+		*at++
+	}
+	fine := m.fineAt(d)
+	w := bitAppender{dst: d.low[:0]}
 	for i, z := range d.z {
 		sym, low, n := f.class(z)
 		d.sym[i] = sym
-		for n > 0 { // at most twice: 63 bits may not fit
-			acc |= low << have
-			used := min(n, 64-have)
-			have += used
-			low >>= used
-			n -= used
-			for ; have >= 8; have -= 8 {
-				dst = append(dst, byte(acc))
-				acc >>= 8
-			}
+		if m.fine != nil && n >= fineBits {
+			n -= fineBits
+			fine[i] = byte(low >> n)
+			low &= 1<<n - 1
 		}
+		w.put(low, n)
 	}
-	if have > 0 {
-		dst = append(dst, byte(acc))
+	d.low = w.end()
+	if m.fine != nil {
+		d.byClass(func(at int32, i int) { d.fine[at] = fine[i] })
 	}
-	return dst
 }
 
-// appendDeltaChunk encodes chunk i, raw, against the same stretch of the base:
-// checksum, length of the classes, classes, bits.
-func appendDeltaChunk(dst []byte, kind byte, f *form, m *floatcodec.Model, i int, raw, base []byte) []byte {
+// fineAt returns room for the fine bits in the order of the classes.
+func (m *deltaModel) fineAt(d *delta) []byte {
+	if m.fine == nil {
+		return nil
+	}
+	d.enc = resize(d.enc, len(d.z))
+	clear(d.enc)
+	return d.enc
+}
+
+// byClass tells where each element lies when they are sorted by class.
+func (d *delta) byClass(each func(at int32, i int)) {
+	var next [256]int32
+	for _, s := range d.sym {
+		next[s]++
+	}
+	sum := int32(0)
+	for i, n := range next {
+		next[i] = sum
+		sum += n
+	}
+	for i, s := range d.sym {
+		each(next[s], i)
+		next[s]++
+	}
+}
+
+// bitAppender writes numbers of some bits, from the lowest bit on.
+type bitAppender struct {
+	dst  []byte
+	acc  uint64
+	have uint
+}
+
+func (w *bitAppender) put(v uint64, n uint) {
+	for n > 0 { // at most twice: 63 bits may not fit
+		w.acc |= v << w.have
+		used := min(n, 64-w.have)
+		w.have += used
+		v >>= used
+		n -= used
+		for ; w.have >= 8; w.have -= 8 {
+			w.dst = append(w.dst, byte(w.acc))
+			w.acc >>= 8
+		}
+	}
+}
+
+func (w *bitAppender) end() []byte {
+	if w.have > 0 {
+		return append(w.dst, byte(w.acc))
+	}
+	return w.dst
+}
+
+// bitTaker reads what a bitAppender wrote.
+type bitTaker struct {
+	src  []byte
+	acc  uint64
+	have uint
+	cut  bool
+}
+
+func (r *bitTaker) take(n uint) (v uint64) {
+	for got := uint(0); got < n; {
+		if r.have == 0 {
+			if len(r.src) == 0 {
+				r.cut = true
+				return v
+			}
+			r.acc, r.have, r.src = uint64(r.src[0]), 8, r.src[1:]
+		}
+		use := min(r.have, n-got)
+		v |= r.acc & (1<<use - 1) << got
+		r.acc >>= use
+		r.have -= use
+		got += use
+	}
+	return v
+}
+
+// appendChunk encodes chunk i, raw, against the same stretch of the base:
+// checksum, classes with their length, fine bits with theirs, activities, bits.
+func (m *deltaModel) appendChunk(dst []byte, i int, raw, base []byte) []byte {
 	d := deltas.Get().(*delta)
 	defer deltas.Put(d)
 	start := len(dst)
-	d.enc = d.symbols(d.enc[:0], kind, f, raw, base)
-	classes := m.AppendChunk(nil, i, d.sym)
+	d.split(m, int64(i)*int64(m.classes.ChunkBytes()), raw, base)
 	dst = append(dst, 0, 0, 0, 0)
-	dst = binary.AppendUvarint(dst, uint64(len(classes)))
-	dst = append(dst, classes...)
+	d.enc = m.classes.AppendChunk(d.enc[:0], i, d.sym)
+	dst = binary.AppendUvarint(dst, uint64(len(d.enc)))
 	dst = append(dst, d.enc...)
-	binary.LittleEndian.PutUint32(dst[start:], chunkSum(kind, i, len(raw), dst[start+4:]))
+	if m.fine != nil {
+		d.enc = m.fine.AppendChunk(d.enc[:0], i, d.fine)
+		dst = binary.AppendUvarint(dst, uint64(len(d.enc)))
+		dst = append(dst, d.enc...)
+	}
+	if m.run > 0 {
+		dst = appendActivities(dst, d.active)
+	}
+	dst = append(dst, d.low...)
+	binary.LittleEndian.PutUint32(dst[start:], chunkSum(m.kind, i, len(raw), dst[start+4:]))
 	return dst
 }
 
-// decodeDeltaChunk fills dst, which must not overlap base.
-func decodeDeltaChunk(dst []byte, t *table, i int, enc, base []byte) error {
+// appendActivities writes 0 if all are 0, else 1 and each in four bits.
+func appendActivities(dst, active []byte) []byte {
+	all := byte(0)
+	for _, a := range active {
+		all |= a
+	}
+	if all == 0 {
+		return append(dst, 0)
+	}
+	dst = append(dst, 1)
+	for i := 0; i < len(active); i += 2 {
+		b := active[i]
+		if i+1 < len(active) {
+			b |= active[i+1] << 4
+		}
+		dst = append(dst, b)
+	}
+	return dst
+}
+
+func (d *delta) parseActivities(b []byte, count int) ([]byte, error) {
+	d.active = resize(d.active, count)
+	clear(d.active)
+	if len(b) == 0 || b[0] > 1 || b[0] == 1 && len(b) < 1+(count+1)/2 {
+		return nil, corruptf("activities cut short")
+	}
+	if b[0] == 0 {
+		return b[1:], nil
+	}
+	stored, rest := b[1:1+(count+1)/2], b[1+(count+1)/2:]
+	for i := range d.active {
+		d.active[i] = stored[i/2] >> (4 * (i % 2)) & 15
+	}
+	if count%2 == 1 && stored[count/2] > 15 {
+		return nil, corruptf("bits left over after the activities")
+	}
+	return rest, nil
+}
+
+// part takes a stream with its length from b and decodes it.
+func part(dst []byte, model *floatcodec.Model, i int, b []byte) (rest []byte, err error) {
+	n, b, err := uvarint(b, uint64(len(b)))
+	if err != nil {
+		return nil, err
+	}
+	if n > uint64(len(b)) {
+		return nil, corruptf("a stream of the differences is cut short")
+	}
+	return b[n:], codecError(model.DecodeChunk(dst, i, b[:n]))
+}
+
+// decodeChunk fills dst, which must not overlap base.
+func (m *deltaModel) decodeChunk(dst []byte, i int, enc, base []byte) error {
 	if len(enc) < 6 {
 		return corruptf("chunk of %d bytes", len(enc))
 	}
 	sum, body := binary.LittleEndian.Uint32(enc), enc[4:]
-	if got := chunkSum(t.kind, i, len(dst), body); got != sum {
+	if got := chunkSum(m.kind, i, len(dst), body); got != sum {
 		return corruptf("checksum is %08x, stored is %08x", got, sum)
-	}
-	n, body, err := uvarint(body, uint64(len(body)))
-	if err != nil {
-		return err
-	}
-	if n > uint64(len(body)) {
-		return corruptf("classes cut short")
 	}
 	d := deltas.Get().(*delta)
 	defer deltas.Put(d)
-	f := formOf(t.dtype)
+	f := &m.form
+	first := int64(i) * int64(m.classes.ChunkBytes())
 	d.resize(len(dst) / f.width)
-	if err := t.model.DecodeChunk(d.sym, i, body[:n]); err != nil {
-		return codecError(err)
-	}
-	if err := d.differences(&f, body[n:]); err != nil {
+	body, err := part(d.sym, m.classes, i, body)
+	if err != nil {
 		return err
 	}
-	d.places(&f, base)
-	mask := uint64(1)<<f.exp - 1
-	for at := 0; at < len(dst); at += f.width {
-		b := load(base[at:], f.width)
-		slot := &d.next[b>>f.mant&mask]
-		store(dst[at:], f.width, f.apply(t.kind, d.z[*slot], b))
-		*slot++
+	if m.fine != nil {
+		if body, err = part(d.fine, m.fine, i, body); err != nil {
+			return err
+		}
+	}
+	if m.run > 0 {
+		count, _ := runs(first, len(d.z), m.run)
+		if body, err = d.parseActivities(body, count); err != nil {
+			return err
+		}
+	}
+	if err := d.differences(m, body); err != nil {
+		return err
+	}
+	slot := d.places(m, first, base)
+	for i := range d.z {
+		b := load(base[i*f.width:], f.width)
+		at := slot(b, i)
+		store(dst[i*f.width:], f.width, f.apply(m.kind, d.z[*at], b))
+		*at++
 	}
 	return nil
 }
 
-// differences fills d.z from the classes and the bits.
-func (d *delta) differences(f *form, low []byte) error {
-	var acc uint64
-	var have uint
-	at := 0
-	for i, sym := range d.sym {
-		high, n, ok := f.split(sym)
-		if !ok {
-			return corruptf("class %d is of no difference of %d bytes", sym, f.width)
-		}
-		var v uint64
-		for got := uint(0); got < n; {
-			if have == 0 {
-				if at == len(low) {
-					return corruptf("the bits of the differences are cut short")
-				}
-				acc, have = uint64(low[at]), 8
-				at++
-			}
-			use := min(have, n-got)
-			v |= acc & (1<<use - 1) << got
-			acc >>= use
-			have -= use
-			got += use
-		}
-		d.z[i] = high | v
+// differences fills d.z from the classes, the fine bits and those below.
+func (d *delta) differences(m *deltaModel, low []byte) error {
+	fine := m.fineAt(d)
+	if fine != nil {
+		d.byClass(func(at int32, i int) { fine[i] = d.fine[at] })
 	}
-	if at != len(low) || acc != 0 {
+	r := bitTaker{src: low}
+	for i, sym := range d.sym {
+		high, n, ok := m.form.split(sym)
+		if !ok {
+			return corruptf("class %d is of no difference of %d bytes", sym, m.form.width)
+		}
+		if fine != nil {
+			v := uint64(fine[i])
+			switch {
+			case n >= fineBits && v < 1<<fineBits:
+				n -= fineBits
+				high |= v << n
+			case v != 0:
+				return corruptf("fine bits %d where there are %d", v, n)
+			}
+		}
+		d.z[i] = high | r.take(n)
+	}
+	if r.cut {
+		return corruptf("the bits of the differences are cut short")
+	}
+	if len(r.src) > 0 || r.acc != 0 {
 		return corruptf("bits left over after the differences")
 	}
 	return nil

@@ -389,19 +389,24 @@ func FuzzIndex(f *testing.F) {
 func FuzzChunks(f *testing.F) {
 	f.Add(byte(kindBytes), uint32(10), []byte{methodRaw, 1, 2, 3})
 	f.Add(byte(kindBytes), uint32(3000), append([]byte{methodZstd}, packIndex(make([]byte, 3000))...))
-	m, err := train(tensor.U8, nil, source{bytes.NewReader(make([]byte, 100)), 0, 100}, floatcodec.Dense, nil)
+	m, err := train(tensor.U8, nil, source{bytes.NewReader(make([]byte, 100)), 0, 100}, floatcodec.Dense, 1, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	form := formOf(tensor.BF16)
-	f.Add(byte(kindULP), uint32(200), appendDeltaChunk(nil, kindULP, &form, m, 0, make([]byte, 200), make([]byte, 200))[4:])
-	f.Add(byte(kindFloat), uint32(200), encodeTable(m.Append(nil), []int{17})[:20])
+	d := &deltaModel{kind: kindULP, form: formOf(tensor.BF16), classes: m}
+	f.Add(byte(kindULP), uint32(200), d.appendChunk(nil, 0, make([]byte, 200), make([]byte, 200))[4:])
+	d.fine, d.run = m, 10
+	f.Add(byte(kindULP), uint32(200), d.appendChunk(nil, 0, bytes.Repeat([]byte{1, 2}, 100), make([]byte, 200))[4:])
+	table := encodeTable(&choice{kind: kindFloat, model: m}, []int{17})
+	f.Add(byte(kindFloat), uint32(200), table[:len(table)-4])
+	table = encodeTable(&choice{kind: kindULP, delta: d}, []int{17})
+	f.Add(byte(kindULP), uint32(200), table[:len(table)-4])
 	f.Fuzz(func(t *testing.T, kind byte, size uint32, body []byte) {
 		size %= maxChunk
 		dst := make([]byte, size)
 		enc := append(binary.LittleEndian.AppendUint32(nil, chunkSum(kind, 0, len(dst), body)), body...)
 		s := &stream{kind: kind % (kindJoined + 1), size: int64(size), total: int64(size), data: int64(size), dtype: kind % byte(len(dtypes))}
-		for _, table := range [][]byte{body, encodeTable(body, []int{int(size)})} {
+		for _, table := range [][]byte{body, binary.AppendUvarint(bytes.Clone(body), uint64(size))} {
 			if _, err := parseTable(binary.LittleEndian.AppendUint32(bytes.Clone(table), crc32.Checksum(table, castagnoli)), s); err != nil && !refused(err) {
 				t.Error(err)
 			}
@@ -419,13 +424,18 @@ func FuzzChunks(f *testing.F) {
 				if n == 0 || n/w > floatcodec.ChunkElements {
 					continue
 				}
-				m, err := train(tensor.U8, nil, source{bytes.NewReader(make([]byte, n/w)), 0, int64(n / w)}, floatcodec.Fast, nil)
+				m, err := train(tensor.U8, nil, source{bytes.NewReader(make([]byte, n/w)), 0, int64(n / w)}, floatcodec.Fast, 1, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				enc := append(binary.LittleEndian.AppendUint32(nil, chunkSum(kind, 0, n, body)), body...)
-				if err := decodeDeltaChunk(dst[:n], &table{kind: kind, dtype: d, width: w, model: m}, 0, enc, make([]byte, n)); err != nil && !refused(err) {
-					t.Error(err)
+				for _, run := range []int{0, 1, 100} {
+					for _, fine := range []*floatcodec.Model{nil, m} {
+						model := &deltaModel{kind: kind, form: formOf(d), classes: m, fine: fine, run: run}
+						if err := model.decodeChunk(dst[:n], 0, enc, make([]byte, n)); err != nil && !refused(err) {
+							t.Error(err)
+						}
+					}
 				}
 			}
 		}

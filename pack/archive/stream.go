@@ -174,7 +174,7 @@ func (r *Reader) decodeChunk(s *stream, t *table, i int, enc, dst []byte) error 
 	if err := r.base.readStream(s.base, int64(i)*int64(t.chunk), base, 1); err != nil {
 		return fmt.Errorf("base archive: %w", err)
 	}
-	return decodeDeltaChunk(dst, t, i, enc, base)
+	return t.delta.decodeChunk(dst, i, enc, base)
 }
 
 // chunkCache keeps the chunks of joined streams that were decoded last: their

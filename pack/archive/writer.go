@@ -95,7 +95,6 @@ type unit struct {
 // outStream is a stream that is being written.
 type outStream struct {
 	choice *choice
-	form   form
 	number int
 	sum    hash.Hash
 	hashed chan struct{} // closed when digest is there
@@ -211,11 +210,11 @@ func (w *Writer) encode(u *unit) error {
 		u.enc = c.model.AppendChunk(u.enc, u.chunk, u.raw)
 	default:
 		base := make([]byte, len(u.raw))
-		off := int64(u.chunk) * int64(floatcodec.ChunkElements*u.s.form.width)
+		off := int64(u.chunk) * int64(floatcodec.ChunkElements*c.delta.form.width)
 		if err := w.opts.Base.readStream(c.base, off, base, 1); err != nil {
 			return fmt.Errorf("base archive: %w", err)
 		}
-		u.enc = appendDeltaChunk(u.enc, c.kind, &u.s.form, c.model, u.chunk, u.raw, base)
+		u.enc = c.delta.appendChunk(u.enc, u.chunk, u.raw, base)
 	}
 	return nil
 }
@@ -256,11 +255,7 @@ func (w *Writer) emitAll() {
 }
 
 func (w *Writer) emitTable(s *outStream) {
-	var model []byte
-	if s.choice.model != nil {
-		model = s.choice.model.Append(nil)
-	}
-	b := encodeTable(model, s.lengths)
+	b := encodeTable(s.choice, s.lengths)
 	s.lengths = nil
 	s.table = int64(len(b))
 	if err := w.write(b); err != nil {
