@@ -78,6 +78,7 @@ var counts = []counted{
 	{model: "e1-600m", kind: kindLookup, want: "M=4.79 MB=9.6"},
 	{model: "esmc-300m", kind: kindLookup, want: "M=2.58 MB=10.3 share=0.78"},
 	{model: "esmc-600m", kind: kindLookup, want: "M=3.76 MB=15.1 share=0.65"},
+	{model: "esm3-open", kind: kindLookup, want: "M=6.8 MB=27"},
 	{model: "glm2-150m", kind: kindLookup, want: "M=1.16 MB=4.6 share=0.76"},
 	{model: "glm2-650m", kind: kindLookup, want: "M=4.77 MB=19.1 share=0.71"},
 	{model: "aido-rna-1.6b", kind: kindLookup, want: "M=12.5 MB=50 share=0.78"},

@@ -69,6 +69,15 @@ var tokenFamilies = []family{
 		)},
 	},
 	{
+		name: "ESM3", tensors: []string{"encoder.sequence_embed.weight", "transformer.blocks.0.attn.layernorm_qkv.1.weight"},
+		passes: []pass{serial("block 0 layernorm_qkv with the norms of q and k", "encoder.sequence_embed.weight",
+			[]string{"transformer.blocks.0.attn.layernorm_qkv.{0,1}.{weight,bias}", "transformer.blocks.0.attn.{q_ln,k_ln}.{weight,bias}"},
+			[]string{"transformer.blocks.0.attn.layernorm_qkv.1.weight"},
+		).with(func(p *pass) {
+			p.needs = []string{"the sequence alone: all other tracks, which are added to the embedding, are constant"}
+		})},
+	},
+	{
 		name: "gLM2", modelTypes: []string{"gLM2"}, tensors: []string{"tok_embeddings.weight"},
 		passes: []pass{serial("layer 0 wqkv", "tok_embeddings.weight",
 			[]string{"encoder.layers.0.attention_norm.weight", "encoder.layers.0.attn.wqkv.{weight,bias}"},

@@ -179,6 +179,7 @@ func (m *model) fromPlan(spec architectures.BlockSpec, plan finitepass.Plan) Pas
 			p.Changes = append(p.Changes, Change{name, 1, m.amount(at)})
 		}
 	}
+	slices.Sort(p.touched)
 	if m.total.Bytes > 0 {
 		p.Share = float64(p.Saved.Bytes) / float64(m.total.Bytes)
 	}

@@ -146,7 +146,7 @@ func wideRows(m *model, g group) string {
 	}
 	for i := range m.tensors {
 		w := &m.tensors[i]
-		if len(w.Shape) != 2 || size(w.DType) == 0 || w.Shape[1] != t.Shape[1] || w.Shape[0]*2 > w.Shape[1] || w.Shape[0] < 16 || w.Name == t.Name {
+		if len(w.Shape) != 2 || size(w.DType) == 0 || w.Shape[1] != t.Shape[1] || w.Shape[0]*2 > w.Shape[1] || w.Shape[0] < 16 || contains(w.Name, embeddingWords) {
 			continue
 		}
 		saved := int64(t.Shape[0]) * (int64(t.Shape[1])*size(t.DType) - int64(w.Shape[0])*size(w.DType))

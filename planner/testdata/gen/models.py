@@ -88,7 +88,7 @@ def transformer(name, cls, config, dtype="F32", extra=(), **more):
         module = getattr(transformers, cls)(config)
     text = json.loads(config.to_json_string(use_diff=False))
     keep = {k: v for k, v in text.items() if isinstance(v, (int, float, str, bool)) and not isinstance(v, bool) or k in ("tie_word_embeddings", "emb_layer_norm_before", "gated", "is_gated_act", "use_parallel_residual", "parallel_attn", "new_decoder_architecture", "alibi", "attention_bias", "mlp_bias", "multi_query")}
-    keep = {k: v for k, v in keep.items() if k not in ("transformers_version", "_name_or_path", "dtype")} | {"architectures": [cls]}
+    keep = {k: v for k, v in keep.items() if k not in ("transformers_version", "_name_or_path", "dtype")} | {"architectures": [cls], "torch_dtype": {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}[dtype]}
     write(name, state(module, dtype) + list(extra), keep | more)
 
 
@@ -393,6 +393,7 @@ def hand_tokens():
         h.norm("sequence_head.2", d)
         h.linear("sequence_head.3", d, 64)
         write(f"esmc-{name}", h.tensors, {"model_type": "ESMplusplus", "vocab_size": 64, "hidden_size": d, "num_hidden_layers": layers})
+    esm3()
     for name, d, layers in (("150m", 640, 30), ("650m", 1280, 33)):
         h, ff = Hand(), 256 * math.ceil(8 * d / 3 / 256)
         h.t("tok_embeddings.weight", 37, d)
@@ -429,6 +430,27 @@ def hand_tokens():
     gemma3n("e2b", 30)
     gemma3n("e4b", 35)
     state_st()
+
+
+def esm3():
+    h, d, ff = Hand(), 1536, 4096
+    h.t("encoder.sequence_embed.weight", 64, d)
+    h.t("encoder.structure_tokens_embed.weight", 4101, d)
+    h.t("encoder.ss8_embed.weight", 11, d)
+    h.t("encoder.sasa_embed.weight", 19, d)
+    h.linear("encoder.plddt_projection", 16, d)
+    for i in range(48):
+        b = f"transformer.blocks.{i}."
+        h.norm(b + "attn.layernorm_qkv.0", d)
+        h.linear(b + "attn.layernorm_qkv.1", d, 3 * d, False)
+        h.t(b + "attn.q_ln.weight", d)
+        h.t(b + "attn.k_ln.weight", d)
+        h.linear(b + "attn.out_proj", d, d, False)
+        h.norm(b + "ffn.0", d)
+        h.linear(b + "ffn.1", d, 2 * ff, False)
+        h.linear(b + "ffn.3", ff, d, False)
+    h.t("transformer.norm.weight", d)
+    write("esm3-open", h.tensors, {"model_type": "esm3"})
 
 
 def e1(name, d, layers):
