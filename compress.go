@@ -113,6 +113,8 @@ type road struct {
 	src *snapshot
 	design
 	weights  *loader.Weights
+	gathered *gatherOnly
+	storage  *storage
 	device   nn.Device
 	source   architectures.Model
 	gate     validation.Gate
@@ -247,7 +249,8 @@ func (r *road) load(ctx context.Context) error {
 	}
 	r.result.close = append(r.result.close, r.device.Close)
 	r.gate, r.require = r.o.Require.gate(r.device.Info())
-	r.source, err = r.plan.Build(r.device, r.weights, nil)
+	r.gathered = newGatherOnly(r.weights)
+	r.source, err = r.plan.Build(r.device, r.gathered, nil)
 	return err
 }
 
@@ -326,6 +329,9 @@ func (r *road) finish(ctx context.Context, compiled *finitepass.Result) error {
 	r.result.Report = report
 	if r.o.Out == "" {
 		return nil
+	}
+	if err := r.shrinkRest(ctx, compiled); err != nil {
+		return err
 	}
 	return r.writePackage(ctx, compiled)
 }

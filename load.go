@@ -71,14 +71,18 @@ func Load(ctx context.Context, dir string, o LoadOptions) (_ *Loaded, err error)
 		return nil, err
 	}
 	l.Validated = m.Gate.Accepted && l.device.Info().Fingerprint == m.Device.Fingerprint
-	blocks, err := openBlocks(p, plan, l.device)
+	weights, err := openTables(p)
+	if err != nil {
+		return nil, err
+	}
+	blocks, err := openBlocks(p, weights, plan, l.device)
 	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	l.Model, err = plan.Build(l.device, p, blocks)
+	l.Model, err = plan.Build(l.device, weights, blocks)
 	return l, err
 }
 
@@ -108,7 +112,7 @@ func packagedDesign(p *pack.Package) (*design, error) {
 }
 
 // openBlocks rebuilds the rewritten blocks of a package.
-func openBlocks(p *pack.Package, plan architectures.Blueprint, dev nn.Device) (map[string]nn.TokenBlock, error) {
+func openBlocks(p *pack.Package, weights architectures.Weights, plan architectures.Blueprint, dev nn.Device) (map[string]nn.TokenBlock, error) {
 	specs := map[string]architectures.BlockSpec{}
 	for _, s := range plan.Blocks() {
 		specs[s.Path] = s
@@ -119,7 +123,7 @@ func openBlocks(p *pack.Package, plan architectures.Blueprint, dev nn.Device) (m
 		if !ok {
 			return nil, fmt.Errorf("block %q: the architecture declares no such block", b.Path)
 		}
-		lookup, err := openBlock(p, b, spec, dev)
+		lookup, err := openBlock(p, weights, b, spec, dev)
 		if err != nil {
 			return nil, fmt.Errorf("block %q: %w", b.Path, err)
 		}
@@ -128,7 +132,7 @@ func openBlocks(p *pack.Package, plan architectures.Blueprint, dev nn.Device) (m
 	return blocks, nil
 }
 
-func openBlock(p *pack.Package, b pack.Block, spec architectures.BlockSpec, dev nn.Device) (*finitepass.Lookup, error) {
+func openBlock(p *pack.Package, weights architectures.Weights, b pack.Block, spec architectures.BlockSpec, dev nn.Device) (*finitepass.Lookup, error) {
 	recipe, err := finitepass.ParseRecipe(b.Recipe)
 	if err != nil {
 		return nil, err
@@ -138,11 +142,7 @@ func openBlock(p *pack.Package, b pack.Block, spec architectures.BlockSpec, dev 
 		if e.Tensor != spec.Embedding {
 			return nil, fmt.Errorf("the recipe reads the embedding %q, the architecture declares %q", e.Tensor, spec.Embedding)
 		}
-		t, err := p.Tensor(spec.Embedding)
-		if err != nil {
-			return nil, err
-		}
-		rows, err := nn.TensorRows(t)
+		rows, err := architectures.Rows(weights, spec.Embedding)
 		if err != nil {
 			return nil, err
 		}

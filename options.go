@@ -99,6 +99,8 @@ type Options struct {
 	Overwrite bool
 	// Codec stores the package's weights; nil is the default of package pack.
 	Codec pack.Codec
+	// Storage says in which form the package holds the tensors that stay.
+	Storage StorageOptions
 
 	// Hub configures the client of [HuggingFace].
 	Hub hub.Options

@@ -35,6 +35,9 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	}
 	p.Sections = append(p.Sections, r.sizes(), r.whereBytesWent())
 	p.Sections = append(p.Sections, r.blockSections()...)
+	if r.Storage != nil {
+		p.Sections = append(p.Sections, page.Section{Title: "How the rest is held", Text: strings.Join(r.Storage.Sentences(), ". ") + "."})
+	}
 	p.Sections = append(p.Sections, r.gateSections()...)
 	p.Sections = append(p.Sections, r.filesSection())
 	return page.Write(w, p)
@@ -103,6 +106,12 @@ func (r *Report) whereBytesWent() page.Section {
 	after := page.Bar{Label: "after"}
 	rest := float64(r.Bytes.Resident.Before)
 	var parts, tables []page.Part
+	if s := r.Storage; s != nil {
+		parts, tables = s.parts()
+		for _, p := range parts {
+			rest -= p.Value
+		}
+	}
 	for _, b := range r.Blocks {
 		if b.Status != finitepass.Compiled {
 			continue
@@ -133,6 +142,18 @@ func (r *Report) whereBytesWent() page.Section {
 			{Name: "kept as it is", Value: rest}, {Name: "full tables", Value: float64(full) - rest}}})
 	}
 	return s
+}
+
+// parts are what the storage forms replace, and what they hold instead.
+func (s *StorageReport) parts() (before, after []page.Part) {
+	if s.SharedBytes > 0 {
+		before = append(before, page.Part{Name: "equal tensors", Value: float64(s.SharedBytes)})
+	}
+	for _, t := range s.Tables {
+		before = append(before, page.Part{Name: t.Tensor, Value: float64(t.FullBytes)})
+		after = append(after, page.Part{Name: t.Tensor, Value: float64(t.StoredBytes)})
+	}
+	return before, after
 }
 
 // blockSections lists the declared blocks, and the tables of those rewritten.

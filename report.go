@@ -45,6 +45,10 @@ type Report struct {
 	// FirstGate is the outcome on all proposed blocks when that was rolled back.
 	FirstGate *validation.Report `json:"first_gate,omitempty"`
 
+	// Storage tells what equal tensors and tables in smaller forms save; nil when
+	// there are none, or no package was asked for. Bytes and Values include it.
+	Storage *StorageReport `json:"storage,omitempty"`
+
 	Load   LoadReport    `json:"load"`
 	Reload *ReloadReport `json:"reload,omitempty"`
 }

@@ -88,14 +88,24 @@ func diskBytes(dir string, m *pack.Manifest) (int64, error) {
 // tensor of such a name would be refused as unexpected.
 func blockPrefix(path string) string { return "blocks/" + path + "/" }
 
-// store adds everything but the report.
-func (r *road) store(ctx context.Context, w *pack.Writer, manifest *pack.Manifest, compiled *finitepass.Result) error {
+// removed are the tensors that the rewritten blocks do not need.
+func (r *road) removed(compiled *finitepass.Result) map[string]bool {
 	removed := map[string]bool{}
 	for _, spec := range r.plan.Blocks() {
-		if lookup, ok := compiled.Lookups[spec.Path]; ok {
+		if _, ok := compiled.Lookups[spec.Path]; ok {
 			for _, name := range spec.Removes {
 				removed[name] = true
 			}
+		}
+	}
+	return removed
+}
+
+// store adds everything but the report.
+func (r *road) store(ctx context.Context, w *pack.Writer, manifest *pack.Manifest, compiled *finitepass.Result) error {
+	removed := r.removed(compiled)
+	for _, spec := range r.plan.Blocks() {
+		if lookup, ok := compiled.Lookups[spec.Path]; ok {
 			manifest.Blocks = append(manifest.Blocks, pack.Block{
 				Path: spec.Path, Recipe: compact(lookup.RecipeJSON()), Prefix: blockPrefix(spec.Path),
 			})
@@ -103,6 +113,15 @@ func (r *road) store(ctx context.Context, w *pack.Writer, manifest *pack.Manifes
 	}
 	if err := r.storeWeights(w, manifest, removed); err != nil {
 		return err
+	}
+	for _, t := range r.storage.report.Tables {
+		table := pack.Table{Tensor: t.Tensor, Recipe: r.storage.tables[t.Tensor].recipe, Prefix: tablePrefix(t.Tensor)}
+		manifest.Tables = append(manifest.Tables, table)
+		for _, s := range r.storage.tables[t.Tensor].tensors {
+			if err := w.AddTensor(table.Prefix+s.Name, s.Tensor); err != nil {
+				return err
+			}
+		}
 	}
 	for _, b := range manifest.Blocks {
 		for _, t := range compiled.Lookups[b.Path].Tensors() {
@@ -144,15 +163,18 @@ func (r *road) store(ctx context.Context, w *pack.Writer, manifest *pack.Manifes
 }
 
 // storeWeights adds the checkpoint's tensors in its own order, each stored once;
-// what is tied becomes an alias, and what the rewritten blocks removed stays
-// out.
+// what is tied or equal becomes an alias, and what the rewritten blocks removed or
+// a table holds in another form stays out.
 func (r *road) storeWeights(w *pack.Writer, manifest *pack.Manifest, removed map[string]bool) error {
 	needed := map[string]bool{}
 	for _, name := range r.weights.Names() {
-		if removed[name] {
+		if _, other := r.storage.tables[name]; other || removed[name] {
 			continue
 		}
 		stored := r.weights.Source(name)
+		if equal, ok := r.storage.aliases[stored]; ok {
+			stored = r.weights.Source(equal)
+		}
 		needed[stored] = true
 		if stored != name {
 			if manifest.Aliases == nil {

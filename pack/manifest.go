@@ -51,6 +51,9 @@ type Manifest struct {
 	Gate GateSummary `json:"gate"`
 	// Blocks lists the rewritten blocks.
 	Blocks []Block `json:"blocks"`
+	// Tables lists the tables that are held as rows in a smaller form than a plain
+	// tensor.
+	Tables []Table `json:"tables,omitempty"`
 	// Weights locates the stored tensors.
 	Weights Weights `json:"weights"`
 	// Tensors lists what is stored, in storage order.
@@ -97,6 +100,16 @@ type Block struct {
 	// Recipe is the pass's own versioned description.
 	Recipe json.RawMessage `json:"recipe"`
 	// Prefix stands before the names of the block's tensors in the package.
+	Prefix string `json:"prefix"`
+}
+
+// Table is a table held as rows in a smaller form.
+type Table struct {
+	// Tensor is the parameter that it stands for.
+	Tensor string `json:"tensor"`
+	// Recipe is the form's own versioned description.
+	Recipe json.RawMessage `json:"recipe"`
+	// Prefix stands before the names of the form's tensors in the package.
 	Prefix string `json:"prefix"`
 }
 
@@ -261,6 +274,12 @@ func (m *Manifest) check(limits Limits) error {
 			return fmt.Errorf("block path %q is empty or used twice", b.Path)
 		}
 		paths[b.Path] = true
+	}
+	for _, t := range m.Tables {
+		if t.Tensor == "" || names[t.Tensor] || m.Aliases[t.Tensor] != "" {
+			return fmt.Errorf("table %q is empty, used twice, or stored plain too", t.Tensor)
+		}
+		names[t.Tensor] = true
 	}
 	return nil
 }

@@ -103,6 +103,11 @@ func (a *app) printResult(f *compressFlags, r *compress.Result, took time.Durati
 	if full := rep.Bytes.ResidentFullTables; full != rep.Bytes.Resident.After {
 		line("", "with full tables instead of differences: %s in memory", change(compress.Change{Before: rep.Bytes.Resident.Before, After: full}))
 	}
+	if s := rep.Storage; s != nil {
+		for _, sentence := range s.Sentences() {
+			line("stored", "%s", sentence)
+		}
+	}
 	if rep.Reload != nil {
 		line("reloaded", "%d tensors and %s outputs of the written package, bitwise equal: %s", rep.Reload.Tensors, count(int64(rep.Reload.Outputs)), yes(rep.Reload.Bitwise))
 	}

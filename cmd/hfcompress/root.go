@@ -23,6 +23,7 @@ type compressFlags struct {
 	local                      string
 	out                        string
 	overwrite                  bool
+	storage                    compress.StorageOptions
 	device                     string
 	threads                    int
 	profiles                   string
@@ -107,6 +108,8 @@ func addCompressFlags(cmd *cobra.Command, f *compressFlags) {
 	fs.StringVar(&f.validation, "validation", "", "file with examples of your own, JSON or safetensors")
 	fs.StringVar(&f.nearTies, "near-ties", "", "file that keeps the inputs with narrow decisions: read if it exists, else written")
 	fs.StringVar(&f.margins, "margins", "report", "decisions that a table's error leaves open: report, or reject the block")
+	fs.BoolVar(&f.storage.KeepEqual, "keep-equal", false, "hold equal tensors, and equal rows of tables, as often as they occur")
+	fs.BoolVar(&f.storage.PackTables, "pack-tables", false, "keep tables that are only gathered from compressed in memory too; smaller and slower")
 	fs.StringVar(&f.require, "require", "", "gate: bitwise or tolerance (default: bitwise where the device keeps its bits)")
 	fs.BoolVar(&f.strict, "strict", false, "exit with 3 when nothing was gained or it was rolled back")
 	addHubFlags(cmd, &f.hub)
@@ -162,7 +165,7 @@ func (a *app) options(f *compressFlags) (compress.Options, error) {
 		Revision: f.revision, File: f.file, Architecture: f.arch,
 		Device: f.device, Threads: f.threads, Contract: f.contract,
 		Require: compress.Require(f.require), ValidationFile: f.validation,
-		Out: f.out, Overwrite: f.overwrite, ArchFile: f.archFile, NearTiesFile: f.nearTies,
+		Out: f.out, Overwrite: f.overwrite, Storage: f.storage, ArchFile: f.archFile, NearTiesFile: f.nearTies,
 	}
 	if f.arch != "" && f.archFile != "" {
 		return o, usagef("--arch and --arch-file exclude each other")
