@@ -72,6 +72,7 @@ func (r *road) findDecisions(ctx context.Context) ([]architectures.Decision, err
 // gateFor returns a gate that demands the model's decisions.
 func (r *road) gateFor(g validation.Gate) validation.Gate {
 	g.Decisions, g.Tops = []string{}, nil
+	g.Digests = true // the package records what the model computes
 	for _, d := range r.decisions {
 		g.Decisions = append(g.Decisions, d.Output)
 		if d.Top > 1 {

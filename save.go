@@ -148,9 +148,11 @@ func (r *road) store(ctx context.Context, w *pack.Writer, manifest *pack.Manifes
 	if err := w.AddFile(pack.ExamplesName, bytes.NewReader(examples)); err != nil {
 		return err
 	}
-	recorded, err := record(ctx, compiled.Model, r.examples, nil)
-	if err != nil {
-		return err
+	recorded := recordedBy(compiled.Report.Gate)
+	if recorded == nil {
+		if recorded, err = record(ctx, compiled.Model, r.examples, nil); err != nil {
+			return err
+		}
 	}
 	outputs, err := pack.EncodeJSON(recorded)
 	if err != nil {

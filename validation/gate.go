@@ -36,6 +36,9 @@ type Gate struct {
 	// are chosen, as by a router that takes several experts: which ones, in no
 	// order. It is 1 for outputs that are not listed.
 	Tops map[string]int `json:"tops,omitempty"`
+	// Digests keeps the digests of the candidate's outputs in each
+	// [ExampleResult], for whoever wants to recognise them later.
+	Digests bool `json:"-"`
 	// StopEarly ends [Run] at the first example that fails.
 	StopEarly bool `json:"stop_early,omitempty"`
 }

@@ -74,6 +74,9 @@ type ExampleResult struct {
 	// Reason is set when the example failed as a whole.
 	Reason string         `json:"reason,omitempty"`
 	Failed []OutputResult `json:"failed,omitempty"`
+	// Digests are those of the candidate's outputs ([OutputDigests]), when the gate
+	// asks for them and the outputs have the source's structure.
+	Digests map[string]string `json:"-"`
 }
 
 // Subject names what a report speaks of.

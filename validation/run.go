@@ -42,11 +42,11 @@ func Run(ctx context.Context, source, candidate architectures.Model, examples []
 	}
 	report.Digest = report.Subject.Digest()
 	for i, example := range examples {
-		comparison, err := runOne(ctx, source, candidate, example, gate)
+		comparison, digests, err := runOne(ctx, source, candidate, example, gate)
 		if err != nil {
 			return nil, fmt.Errorf("example %q: %w", example.Name, err)
 		}
-		result := report.add(example.Name, comparison)
+		result := report.add(example.Name, comparison, digests)
 		if observer != nil {
 			observer(result, i+1, len(examples))
 		}
@@ -57,31 +57,35 @@ func Run(ctx context.Context, source, candidate architectures.Model, examples []
 	return report, nil
 }
 
-func runOne(ctx context.Context, source, candidate architectures.Model, example Example, gate Gate) (Comparison, error) {
+func runOne(ctx context.Context, source, candidate architectures.Model, example Example, gate Gate) (Comparison, map[string]string, error) {
 	if err := ctx.Err(); err != nil {
-		return Comparison{}, err
+		return Comparison{}, nil, err
 	}
 	first, err := source.Forward(ctx, example.Inputs)
 	if err != nil {
-		return Comparison{}, fmt.Errorf("source: %w", err)
+		return Comparison{}, nil, fmt.Errorf("source: %w", err)
 	}
 	// A model that reuses its buffers must not overwrite what it is judged by.
 	reference := snapshot(first)
 	again, err := source.Forward(ctx, example.Inputs)
 	if err != nil {
-		return Comparison{}, fmt.Errorf("source, second call: %w", err)
+		return Comparison{}, nil, fmt.Errorf("source, second call: %w", err)
 	}
 	if err := repeats(reference, again); err != nil {
-		return Comparison{}, err
+		return Comparison{}, nil, err
 	}
 	got, err := candidate.Forward(ctx, example.Inputs)
 	if err != nil {
 		if ctx.Err() != nil {
-			return Comparison{}, ctx.Err()
+			return Comparison{}, nil, ctx.Err()
 		}
-		return Comparison{Reason: "candidate: " + err.Error()}, nil
+		return Comparison{Reason: "candidate: " + err.Error()}, nil, nil
 	}
-	return CompareOutputs(reference, got, gate)
+	c, err := CompareOutputs(reference, got, gate)
+	if err != nil || c.Reason != "" || !gate.Digests {
+		return c, nil, err
+	}
+	return c, OutputDigests(got), nil
 }
 
 // snapshot copies outputs to storage of their own.
@@ -110,9 +114,9 @@ func repeats(first, again architectures.Outputs) error {
 }
 
 // add enters one example's comparison and returns its summary.
-func (r *Report) add(example string, c Comparison) ExampleResult {
+func (r *Report) add(example string, c Comparison, digests map[string]string) ExampleResult {
 	result := ExampleResult{
-		Example: example, Reason: c.Reason,
+		Example: example, Reason: c.Reason, Digests: digests,
 		Accepted: c.Accepted, Exact: c.Exact, Bitwise: c.Bitwise,
 		Outputs: len(c.Outputs),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -297,6 +298,40 @@ func TestReportIsTiedToItsSubject(t *testing.T) {
 		change(e)
 		if same := validation.Digest(e) == base; same != (name == "nothing") {
 			t.Errorf("change of %s: digest equal %v", name, same)
+		}
+	}
+}
+
+// The digests of a run are those of the candidate's outputs, and are kept only
+// when they are asked for and mean something.
+func TestRunKeepsDigests(t *testing.T) {
+	model := newFake()
+	examples := []validation.Example{{Name: "a", Inputs: inputs(t, []int{1, 2})}, {Name: "b", Inputs: inputs(t, []int{3})}}
+	drift := model.with(func(_ int, o architectures.Outputs) (architectures.Outputs, error) {
+		o[1].Tensor.Float32s()[0] += 1
+		return o, nil
+	})
+	report, err := validation.Run(t.Context(), model, drift, examples, validation.Gate{Digests: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range report.Results {
+		out, err := drift.Forward(t.Context(), examples[i].Inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := validation.OutputDigests(out); !maps.Equal(e.Digests, want) || len(want) != 3 {
+			t.Errorf("%s: %v, expected %v", e.Example, e.Digests, want)
+		}
+	}
+	short := model.with(func(_ int, o architectures.Outputs) (architectures.Outputs, error) { return o[:1], nil })
+	for name, c := range map[string]struct {
+		model architectures.Model
+		gate  validation.Gate
+	}{"not asked for": {model, validation.Gate{}}, "another structure": {short, validation.Gate{Digests: true}}} {
+		report, err := validation.Run(t.Context(), model, c.model, examples, c.gate, nil)
+		if err != nil || report.Results[0].Digests != nil {
+			t.Errorf("%s: %v, %v", name, report.Results[0].Digests, err)
 		}
 	}
 }
