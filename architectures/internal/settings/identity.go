@@ -137,12 +137,20 @@ var activations = map[string]nn.Unary{
 
 // Activation reads the name of an elementwise function.
 func (o *Object) Activation(key, byDefault string) nn.Unary {
-	name := o.Text(key, byDefault)
-	f, ok := activations[name]
-	if !ok && o.Err == nil {
-		o.Err = o.Fail(key, "%s is not supported", Quote(name))
+	f, err := o.Function(key, o.Text(key, byDefault))
+	if o.Err == nil {
+		o.Err = err
 	}
 	return f
+}
+
+// Function is the elementwise function of a name that was found under key.
+func (o *Object) Function(key, name string) (nn.Unary, error) {
+	f, ok := activations[name]
+	if !ok {
+		return 0, o.Fail(key, "%s is not supported", Quote(name))
+	}
+	return f, nil
 }
 
 // Epsilon reads what is added to a variance: a number between 0 and 1 that
