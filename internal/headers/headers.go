@@ -38,7 +38,7 @@ type Tensor struct {
 }
 
 // maxTensors bounds what the ranges of a text may ask for.
-const maxTensors = 1 << 20
+const maxTensors = 1 << 14
 
 // Parse reads a model's text:
 //
