@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/finitepass"
 	"github.com/hfcompress/compress/tensor"
 )
@@ -204,6 +205,9 @@ func FuzzOpen(f *testing.F) {
 	plain := newFixture(f, &fakeDevice{}, base())
 	one, _ := mustCompile(f, plain, plain.options(f))
 	f.Add(one.RecipeJSON(), 0, byte(1))
+	for _, text := range everyRecipe(f) {
+		f.Add(text, 0, byte(0))
+	}
 	f.Add([]byte(strings.Replace(string(s.recipe), `"start":40`, `"start":-40`, 1)), 3, byte(1))
 	f.Fuzz(func(t *testing.T, text []byte, at int, flip byte) {
 		recipe, err := finitepass.ParseRecipe(text)
@@ -233,6 +237,9 @@ func FuzzOpen(f *testing.F) {
 			ids := make([]int, n)
 			for i := range ids {
 				ids[i] = i % back.NumTokens()
+				if d := back.Domain(); d != nil && d.Kind == nn.TokenIDs {
+					ids[i] = int(d.Keys[i%d.Size])
+				}
 			}
 			out, err := forward(t, fix.dev, back, ids...)
 			if err != nil {

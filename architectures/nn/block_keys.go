@@ -14,7 +14,7 @@ import (
 type Keys []uint64
 
 // maxKeys bounds what a text can expand to.
-const maxKeys = 1 << 26
+const maxKeys = 1 << 22
 
 // MarshalText writes the text form.
 func (k Keys) MarshalText() ([]byte, error) {
@@ -40,7 +40,7 @@ func (k Keys) MarshalText() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalText reads the text form, of at most 67,108,864 keys.
+// UnmarshalText reads the text form, of at most 4,194,304 keys.
 func (k *Keys) UnmarshalText(text []byte) error {
 	out := Keys{}
 	last, any := uint64(0), false
