@@ -282,6 +282,8 @@ func (r *road) compileOnce(ctx context.Context, plan architectures.Blueprint, bi
 		compiled, err = finitepass.CompileModel(ctx, plan, r.source, r.weights, finitepass.ModelOptions{
 			Options: finitepass.Options{
 				Contract:       r.o.Contract,
+				Contracts:      r.o.contracts(),
+				ReachableIDs:   r.o.ReachableIDs,
 				Profiles:       r.o.Profiles,
 				RequireBitwise: bitwise,
 				Hooks:          r.o.Hooks,

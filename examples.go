@@ -15,6 +15,12 @@ import (
 // those at which the model decides narrowly, and the caller's.
 func (r *road) makeExamples(ctx context.Context) error {
 	spec := r.plan.Inputs()
+	if n := len(r.o.ReachableIDs); n > 0 {
+		if last := r.o.ReachableIDs[n-1]; last >= spec.Vocabulary {
+			return fmt.Errorf("%w: reachable token id %d, the model has %d", ErrOption, last, spec.Vocabulary)
+		}
+		spec.IDs = r.o.ReachableIDs
+	}
 	options := r.o.Generate
 	for _, p := range r.o.Profiles {
 		options.Boundaries = append(options.Boundaries, p.MaxRows)

@@ -79,6 +79,14 @@ func Load(ctx context.Context, dir string, o LoadOptions) (_ *Loaded, err error)
 	if err != nil {
 		return nil, err
 	}
+	for _, b := range blocks {
+		if d := nn.DomainOf(b); d != nil && d.Kind == nn.TokenIDs {
+			l.spec.IDs = l.spec.IDs[:0]
+			for _, key := range d.Keys {
+				l.spec.IDs = append(l.spec.IDs, int(key))
+			}
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

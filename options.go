@@ -3,6 +3,7 @@ package compress
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/nn"
@@ -66,6 +67,10 @@ type Options struct {
 	// rewrite needs it. Empty means [architectures.TokenIndicesOnly]: a model
 	// loaded from a package takes token ids and nothing else.
 	Contract string
+	// ReachableIDs, when not empty, is the further promise that no other token ids
+	// occur: tables hold these alone, and the compressed model refuses others. The
+	// order does not matter.
+	ReachableIDs []int
 	// ProfileMode and Profiles choose row-count profiles. Empty is automatic, or
 	// explicit when Profiles are given.
 	ProfileMode finitepass.ProfileMode
@@ -121,6 +126,12 @@ func (o Options) check() (Options, error) {
 	if o.Contract != architectures.TokenIndicesOnly {
 		return o, fmt.Errorf("%w: contract %q, expected %q", ErrOption, o.Contract, architectures.TokenIndicesOnly)
 	}
+	for _, id := range o.ReachableIDs {
+		if id < 0 {
+			return o, fmt.Errorf("%w: reachable token id %d", ErrOption, id)
+		}
+	}
+	o.ReachableIDs = slices.Compact(slices.Sorted(slices.Values(o.ReachableIDs)))
 	switch o.Require {
 	case RequireDefault, RequireBitwise, RequireTolerance:
 	default:
@@ -161,6 +172,14 @@ func (o Options) check() (Options, error) {
 		return o, err
 	}
 	return o, nil
+}
+
+// contracts are what was promised besides Contract.
+func (o Options) contracts() []string {
+	if len(o.ReachableIDs) == 0 {
+		return nil
+	}
+	return []string{architectures.ReachableIDsOnly}
 }
 
 // cpuMode returns the mode of the CPU device that a device name asks for.

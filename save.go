@@ -91,9 +91,9 @@ func blockPrefix(path string) string { return "blocks/" + path + "/" }
 // removed are the tensors that the rewritten blocks do not need.
 func (r *road) removed(compiled *finitepass.Result) map[string]bool {
 	removed := map[string]bool{}
-	for _, spec := range r.plan.Blocks() {
-		if _, ok := compiled.Lookups[spec.Path]; ok {
-			for _, name := range spec.Removes {
+	for _, b := range compiled.Report.Blocks {
+		if _, ok := compiled.Lookups[b.Path]; ok {
+			for _, name := range b.Removes {
 				removed[name] = true
 			}
 		}

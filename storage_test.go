@@ -2,12 +2,16 @@ package compress_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	compress "github.com/hfcompress/compress"
+	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/finitepass"
 	"github.com/hfcompress/compress/loader"
 	"github.com/hfcompress/compress/tensor"
@@ -127,5 +131,53 @@ func TestStorage(t *testing.T) {
 				same(t, e.Name, result.Model, loaded, e.Inputs)
 			}
 		})
+	}
+}
+
+// TestReachableIDs keeps 20 of 32 tokens: the tables hold 20 rows, the outputs for
+// these tokens are the source's, and the others are refused by name.
+func TestReachableIDs(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "package")
+	o := quick(compress.Options{Out: out, Require: compress.RequireBitwise})
+	for id := range 20 {
+		o.ReachableIDs = append(o.ReachableIDs, 19-id)
+	}
+	dir := demoDir(t, nil)
+	result, err := compress.Local(context.Background(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer result.Close()
+	// The whole vocabulary saves 36,992; 12 rows of q, k and v go besides.
+	if want := int64(36992 + 12*3*128); result.Report.Values.Saved() != want {
+		t.Errorf("%d values saved, expected %d", result.Report.Values.Saved(), want)
+	}
+	loaded, err := compress.Load(context.Background(), out, compress.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loaded.Close()
+	examples := validation.Generate(loaded.Inputs(), validation.Options{MaxPositions: 120})
+	if len(examples) == 0 {
+		t.Fatal("no examples")
+	}
+	for _, e := range examples {
+		for _, id := range e.Inputs.Tensors["input_ids"].Int64s() {
+			if id >= 20 {
+				t.Fatalf("%s has id %d", e.Name, id)
+			}
+		}
+		same(t, e.Name, result.Model, loaded, e.Inputs)
+	}
+	in, err := architectures.TokenInputs([]int{3, 25})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := loaded.Forward(context.Background(), in); !errors.Is(err, nn.ErrIndex) || !strings.Contains(err.Error(), "token id 25 is not declared; 20 are, from 0 to 19") {
+		t.Errorf("an id that was not declared: %v", err)
+	}
+	o.ReachableIDs, o.Overwrite = []int{0, 32}, true
+	if _, err := compress.Local(context.Background(), dir, o); !errors.Is(err, compress.ErrOption) || !strings.Contains(err.Error(), "reachable token id 32, the model has 32") {
+		t.Errorf("an id outside the vocabulary: %v", err)
 	}
 }

@@ -112,12 +112,31 @@ type Scheduled interface {
 type InputSpec struct {
 	// Vocabulary is the number of valid ids of input_ids.
 	Vocabulary int
+	// IDs, when not empty, are the only ones of them that examples may use, in
+	// increasing order: the caller has promised that no others occur.
+	IDs []int
 	// MaxPositions is the longest sequence, 0 when unlimited.
 	MaxPositions int
 	// PadToken is the id used in padded positions.
 	PadToken int
 	// Masks says that attention_mask and position_ids are understood.
 	Masks bool
+}
+
+// Size is the number of ids that examples may use.
+func (s InputSpec) Size() int {
+	if len(s.IDs) > 0 {
+		return len(s.IDs)
+	}
+	return s.Vocabulary
+}
+
+// ID returns the i-th of the ids that examples may use.
+func (s InputSpec) ID(i int) int {
+	if len(s.IDs) > 0 {
+		return s.IDs[i]
+	}
+	return i
 }
 
 // Weights hands out checkpoint tensors by name.

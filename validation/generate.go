@@ -56,7 +56,7 @@ func (o Options) effective(spec architectures.InputSpec) Options {
 // states and, up to a length, for attention weights. It gives nothing for an
 // empty vocabulary.
 func Generate(spec architectures.InputSpec, o Options) []Example {
-	if spec.Vocabulary < 1 {
+	if spec.Size() < 1 {
 		return nil
 	}
 	o = o.effective(spec)
@@ -82,11 +82,14 @@ type generator struct {
 	names    map[string]bool
 }
 
+// id returns a random token id.
+func (g *generator) id() int { return g.spec.ID(g.rng.IntN(g.spec.Size())) }
+
 // ids returns n random token ids.
 func (g *generator) ids(n int) []int {
 	ids := make([]int, n)
 	for i := range ids {
-		ids[i] = g.rng.IntN(g.spec.Vocabulary)
+		ids[i] = g.id()
 	}
 	return ids
 }
@@ -138,7 +141,8 @@ func mustIDs(rows [][]int) *tensor.Tensor {
 // singles gives each token a call of one row, the row count at which
 // matrix-vector kernels run.
 func (g *generator) singles() {
-	for _, token := range sample(g.spec.Vocabulary, g.o.MaxSingles) {
+	for _, i := range sample(g.spec.Size(), g.o.MaxSingles) {
+		token := g.spec.ID(i)
 		g.add(fmt.Sprintf("token-%d", token), [][]int{{token}})
 	}
 }
@@ -163,9 +167,10 @@ func (g *generator) pairs() {
 	if g.o.MaxLength < 2 {
 		return
 	}
-	v := g.spec.Vocabulary
-	for _, a := range sample(v, 32) {
-		for _, b := range []int{(a + 1) % v, v - 1 - a} {
+	v := g.spec.Size()
+	for _, i := range sample(v, 32) {
+		for _, j := range []int{(i + 1) % v, v - 1 - i} {
+			a, b := g.spec.ID(i), g.spec.ID(j)
 			g.add(fmt.Sprintf("pair-%d-%d", a, b), [][]int{{a, b}})
 			g.add(fmt.Sprintf("pair-%d-%d", b, a), [][]int{{b, a}})
 		}
@@ -235,7 +240,8 @@ func (g *generator) batches() {
 // repeated covers sequences of one token and of two in turn.
 func (g *generator) repeated() {
 	length := min(12, g.o.MaxLength)
-	for _, token := range sample(g.spec.Vocabulary, 4) {
+	for _, i := range sample(g.spec.Size(), 4) {
+		token := g.spec.ID(i)
 		ids := make([]int, length)
 		for i := range ids {
 			ids[i] = token
@@ -243,7 +249,7 @@ func (g *generator) repeated() {
 		g.add(fmt.Sprintf("repeat-%dx%d", token, length), [][]int{ids})
 	}
 	ids := make([]int, length)
-	a, b := g.rng.IntN(g.spec.Vocabulary), g.rng.IntN(g.spec.Vocabulary)
+	a, b := g.id(), g.id()
 	for i := range ids {
 		ids[i] = a
 		if i%2 == 1 {
@@ -262,6 +268,9 @@ func (g *generator) padded() {
 		return
 	}
 	pad := min(max(g.spec.PadToken, 0), g.spec.Vocabulary-1)
+	if len(g.spec.IDs) > 0 && !slices.Contains(g.spec.IDs, pad) {
+		pad = g.spec.ID(0)
+	}
 	lengths := []int{longest, longest/2 + longest%2, 1}
 	for _, left := range []bool{false, true} {
 		var ids, mask, positions [][]int

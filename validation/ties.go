@@ -46,7 +46,7 @@ type Tie struct {
 // result is sorted by margin. Keep the examples with [WriteFile], so that a rerun
 // uses the same.
 func NearTies(ctx context.Context, model architectures.Model, spec architectures.InputSpec, o TieOptions) ([]Tie, error) {
-	if spec.Vocabulary < 1 {
+	if spec.Size() < 1 {
 		return nil, fmt.Errorf("%w: an empty vocabulary", ErrNothing)
 	}
 	set := func(v *int, value int) {
@@ -65,20 +65,20 @@ func NearTies(ctx context.Context, model architectures.Model, spec architectures
 	if o.Output == "" {
 		o.Output = "logits"
 	}
-	s := tieSearch{ctx: ctx, model: model, o: o, vocabulary: spec.Vocabulary,
+	s := tieSearch{ctx: ctx, model: model, o: o, spec: spec,
 		rng: rand.New(rand.NewPCG(o.Seed, 0x7469655f73656172)), seen: map[string]bool{}}
 	return s.run()
 }
 
 type tieSearch struct {
-	ctx        context.Context
-	model      architectures.Model
-	o          TieOptions
-	vocabulary int
-	rng        *rand.Rand
-	calls      int
-	best       []candidateTie // at most Keep, by margin
-	seen       map[string]bool
+	ctx   context.Context
+	model architectures.Model
+	o     TieOptions
+	spec  architectures.InputSpec
+	rng   *rand.Rand
+	calls int
+	best  []candidateTie // at most Keep, by margin
+	seen  map[string]bool
 }
 
 type candidateTie struct {
@@ -92,12 +92,12 @@ func (s *tieSearch) run() ([]Tie, error) {
 	quarter := max(1, s.o.Calls/4)
 	// Calls of single tokens have as many rows as those of sequences may have.
 	batch := s.o.Batch * s.o.Length
-	tokens := sample(s.vocabulary, quarter*batch)
+	tokens := sample(s.spec.Size(), quarter*batch)
 	for len(tokens) > 0 && s.calls < s.o.Calls {
 		var rows [][]int
 		n := min(batch, len(tokens))
 		for _, token := range tokens[:n] {
-			rows = append(rows, []int{token})
+			rows = append(rows, []int{s.spec.ID(token)})
 		}
 		tokens = tokens[n:]
 		if err := s.try(rows); err != nil {
@@ -113,7 +113,7 @@ func (s *tieSearch) run() ([]Tie, error) {
 		for range s.o.Batch {
 			row := make([]int, length)
 			for i := range row {
-				row[i] = s.rng.IntN(s.vocabulary)
+				row[i] = s.id()
 			}
 			rows = append(rows, row)
 		}
@@ -126,7 +126,7 @@ func (s *tieSearch) run() ([]Tie, error) {
 		var rows [][]int
 		for range s.o.Batch {
 			row := slices.Clone(parent)
-			row[s.rng.IntN(len(row))] = s.rng.IntN(s.vocabulary)
+			row[s.rng.IntN(len(row))] = s.id()
 			rows = append(rows, row)
 		}
 		if err := s.try(rows); err != nil {
@@ -135,6 +135,9 @@ func (s *tieSearch) run() ([]Tie, error) {
 	}
 	return s.measured()
 }
+
+// id returns a random token id.
+func (s *tieSearch) id() int { return s.spec.ID(s.rng.IntN(s.spec.Size())) }
 
 // try runs one batch of equally long sequences and keeps the narrowest.
 func (s *tieSearch) try(rows [][]int) error {

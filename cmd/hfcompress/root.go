@@ -24,6 +24,7 @@ type compressFlags struct {
 	out                        string
 	overwrite                  bool
 	storage                    compress.StorageOptions
+	reachable                  string
 	device                     string
 	threads                    int
 	profiles                   string
@@ -105,6 +106,7 @@ func addCompressFlags(cmd *cobra.Command, f *compressFlags) {
 	fs.IntVar(&f.threads, "threads", 0, "threads of the device (default: all processors)")
 	fs.StringVar(&f.profiles, "profiles", "auto", "row-count profiles: auto, none, or a JSON file")
 	fs.StringVar(&f.contract, "contract", "token_indices_only", "how the model's blocks may be called")
+	fs.StringVar(&f.reachable, "reachable-ids", "", "promise that no other token ids occur: ids and ranges such as 0-31,50, or a JSON file with a list")
 	fs.StringVar(&f.validation, "validation", "", "file with examples of your own, JSON or safetensors")
 	fs.StringVar(&f.nearTies, "near-ties", "", "file that keeps the inputs with narrow decisions: read if it exists, else written")
 	fs.StringVar(&f.margins, "margins", "report", "decisions that a table's error leaves open: report, or reject the block")
@@ -192,6 +194,9 @@ func (a *app) options(f *compressFlags) (compress.Options, error) {
 		o.ProfileMode = finitepass.ProfilesExplicit
 	}
 	var err error
+	if o.ReachableIDs, err = idList(f.reachable); err != nil {
+		return o, err
+	}
 	o.Hub, err = a.hubOptions(f.hub)
 	return o, err
 }
