@@ -6,7 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/hfcompress/compress/architectures/bert"
+	_ "github.com/hfcompress/compress/architectures/esm"
+	_ "github.com/hfcompress/compress/architectures/gpt2"
+	_ "github.com/hfcompress/compress/architectures/gpt_neox"
+	_ "github.com/hfcompress/compress/architectures/gru"
 	_ "github.com/hfcompress/compress/architectures/llama"
+	_ "github.com/hfcompress/compress/architectures/progen"
+	_ "github.com/hfcompress/compress/architectures/t5"
+	_ "github.com/hfcompress/compress/architectures/uce"
 )
 
 // counted is a row of a survey of public models that was counted by hand and by

@@ -42,8 +42,10 @@ func opened(t testing.TB, m *headers.Model) Checkpoint {
 	return out
 }
 
+// plan makes a plan from the declarations of this package alone.
 func plan(t testing.TB, name string, o Options) Plan {
 	t.Helper()
+	o.declared = true
 	r, err := Make([]Checkpoint{checkpoint(t, name)}, o)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)

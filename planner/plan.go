@@ -54,7 +54,7 @@ func makePlan(c Checkpoint, o Options) (*Plan, error) {
 		p.Files = []File{}
 	}
 	f := recognise(m)
-	declared := registered(m, p, o)
+	declared := !o.declared && registered(m, p, o)
 	if f != nil {
 		p.Family = f.name
 		if f.note != "" {

@@ -54,30 +54,59 @@ func TestFamilies(t *testing.T) {
 }
 
 // What the compiler's own plan counts for a registered family is what the
-// declaration here counts.
+// declaration here counts, with the differences that are listed. Families that
+// are not registered yet are not compared.
 func TestRegisteredCountsTheSame(t *testing.T) {
-	for _, name := range []string{"novomolgen-32m-atomwise", "novomolgen-32m-bpe", "llama-3.2-1b", "metagene-1", "slam-0.36b"} {
+	// differs says for which families the blueprint means another table.
+	differs := map[string]string{
+		"esm": "the blueprint's table has no row for hidden positions, the survey counts one",
+	}
+	compared := map[string]int{}
+	files, err := filepath.Glob(filepath.Join("testdata", "models", "*.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".txt")
 		for _, profiles := range []int{0, 1, 3} {
 			o := Options{Profiles: profiles}
-			c := checkpoint(t, name)
-			m, err := newModel(c)
+			m, err := newModel(checkpoint(t, name))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var p Plan
-			if !registered(m, &p, o) || p.Architecture != "llama" {
-				t.Fatalf("%s: architecture %q, notes %q", name, p.Architecture, p.Notes)
+			if !registered(m, &p, o) {
+				continue
 			}
-			declared, _ := m.pass(&recognise(m).passes[0], o)
-			compiled := p.Passes[0]
-			if declared.Before != compiled.Before || declared.After != compiled.After || declared.Saved != compiled.Saved ||
-				declared.Rows != compiled.Rows || declared.Columns != compiled.Columns || declared.Tables != compiled.Tables ||
-				*declared.BreakEven != *compiled.BreakEven || declared.Verdict != compiled.Verdict || declared.Contract != compiled.Contract || declared.Kind != compiled.Kind {
-				t.Errorf("%s with %d profiles: declared\n%+v\ncompiler\n%+v", name, profiles, declared, compiled)
+			var declared []Pass
+			family := recognise(m)
+			for i := range family.passes {
+				if q, ok := m.pass(&family.passes[i], o); ok && family.passes[i].fromBlueprint() {
+					declared = append(declared, q)
+				}
 			}
-			if !slices.Equal(declared.touched, compiled.touched) {
-				t.Errorf("%s: declared removes %v, compiler %v", name, declared.touched, compiled.touched)
+			if len(declared) != len(p.Passes) {
+				t.Errorf("%s: %d passes are declared, the blueprint has %d blocks", name, len(declared), len(p.Passes))
+				continue
 			}
+			compared[p.Architecture]++
+			for i, d := range declared {
+				c := p.Passes[i]
+				if c.Verdict == Refused && d.Verdict == Refused && c.Saved.Bytes < 0 && d.Saved.Bytes < 0 {
+					continue // pairs are refused in numbers by both, over domains that they write in their own way
+				}
+				same := d.Before == c.Before && d.After == c.After && d.Saved == c.Saved && d.Rows == c.Rows && d.Columns == c.Columns &&
+					d.Tables == c.Tables && d.Verdict == c.Verdict && d.Contract == c.Contract && d.Kind == c.Kind && slices.Equal(d.touched, c.touched)
+				if why := differs[p.Architecture]; same != (why == "") {
+					t.Errorf("%s with %d profiles (known difference: %q): declared\n%+v\ncompiler\n%+v", name, profiles, why, d, c)
+				}
+			}
+		}
+	}
+	t.Logf("compared: %v", compared)
+	for _, must := range []string{"esm", "gpt_neox", "llama", "progen", "t5", "uce"} {
+		if compared[must] == 0 {
+			t.Errorf("%s was not compared", must)
 		}
 	}
 }
@@ -160,7 +189,7 @@ func TestConditions(t *testing.T) {
 		"frame offset":       {with(checkpoint(t, "cogvideox-5b"), Tensor{"ofs_embedding.linear_1.weight", "BF16", tensor.Shape{2, 2}, 8}), 0, "offset"},
 		"classes":            {with(checkpoint(t, "ddpm-cifar10-32"), Tensor{"class_embedding.weight", "F32", tensor.Shape{2, 2}, 16}), 0, "a class is added"},
 	} {
-		r, err := Make([]Checkpoint{c.c}, Options{})
+		r, err := Make([]Checkpoint{c.c}, Options{declared: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -404,7 +433,7 @@ func TestPattern(t *testing.T) {
 }
 
 func ExampleMake() {
-	text, err := os.ReadFile(filepath.Join("testdata", "models", "esm2-8m.txt"))
+	text, err := os.ReadFile(filepath.Join("testdata", "models", "caduceus-ps-1k-4l.txt"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -432,6 +461,5 @@ func ExampleMake() {
 		fmt.Printf("%s: %s %d bytes\n", p.Title, p.Verdict, p.Saved.Bytes)
 	}
 	// Output:
-	// token table: saves 1104640 bytes
-	// unread tensors: saves 1313280 bytes
+	// token table: saves 984064 bytes
 }

@@ -13,6 +13,8 @@ type Options struct {
 	// Timesteps is the number of timesteps that a caller will declare; 0 takes what
 	// is usual for the family.
 	Timesteps int
+
+	declared bool // leaves registered architectures aside, for tests
 }
 
 // Report is the plan of all checkpoints of a source.

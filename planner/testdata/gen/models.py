@@ -66,12 +66,13 @@ def state(module, dtype, skip=()):
     """Names and shapes of a module; floats are stored as dtype. A tensor of two
     names is listed once, as safetensors does."""
     out, seen = [], set()
+    rename = {"lm_head.weight": "embed_out.weight"} if type(module).__name__ == "GPTNeoXForCausalLM" else {}  # as files have it
     names = dict(module.named_parameters(remove_duplicate=True)).keys() | dict(module.named_buffers()).keys()
     for name, t in module.state_dict().items():
         if name not in names or name in skip or id(t) in seen:
             continue
         seen.add(id(t))
-        out.append((name, dtype if t.dtype.is_floating_point else DTYPES[t.dtype], list(t.shape)))
+        out.append((rename.get(name, name), dtype if t.dtype.is_floating_point else DTYPES[t.dtype], list(t.shape)))
     return out
 
 
@@ -345,7 +346,7 @@ def hand_tokens():
             h.linear(b + "mlp.fc_out", 4 * d, d)
         h.norm("transformer.ln_f", d)
         h.linear("lm_head", d, v)
-        write(f"progen2-{name}", h.tensors, {"model_type": "progen", "architectures": ["ProGenForCausalLM"], "vocab_size": v, "n_embd": d, "embed_dim": d, "n_layer": layers, "rotary_dim": 64})
+        write(f"progen2-{name}", h.tensors, {"model_type": "progen", "architectures": ["ProGenForCausalLM"], "vocab_size": v, "n_embd": d, "embed_dim": d, "n_layer": layers, "n_head": 32 if name == "large" else 16, "rotary_dim": {"small": 32, "small-old": 32, "medium": 48}.get(name, 64), "torch_dtype": "float16" if dtype == "F16" else "float32"})
     for name, d, layers in (("s", 768, 12), ("m", 1024, 24), ("l", 1536, 24), ("xl", 2048, 24)):
         h = Hand("F16" if name == "s" else "F32")
         h.t("transformer.embedding.weight", 26, d)
@@ -639,7 +640,7 @@ def wide():
             h.linear(f"binary_decoder.{i}.0", a, o)
             h.norm(f"binary_decoder.{i}.1", o)
         h.linear("binary_decoder.3", 128, 1)
-        write(f"uce-modern-{name}", h.tensors, {"model_type": "uce", "d_model": d, "nlayers": layers, "token_dim": 5120})
+        write(f"uce-modern-{name}", h.tensors, {"model_type": "uce", "vocab_size": 145469, "token_dim": 5120, "hidden_size": d, "intermediate_size": 4 * d, "output_dim": d, "num_hidden_layers": layers, "num_attention_heads": 20})
     for name, d, layers in (("100m", 1024, 8), ("600m", 2048, 16)):
         h = Hand()
         h.t("pe_embedding.weight", 19790, 5120)
