@@ -39,7 +39,7 @@ func (a *app) verifyArchive(ctx context.Context, path string, bases []string, f 
 			Verified bool   `json:"verified"`
 		}{path, c.Digest().String(), report.Files, report.Tensors, report.Bytes, report.Stored, true})
 	}
-	_, err = fmt.Fprintf(a.stdout, "verified %s: %s files with %s tensors, %s bytes from %s; every checksum and SHA-256 holds\n",
-		path, count(int64(report.Files)), count(int64(report.Tensors)), count(report.Bytes), count(report.Stored))
+	_, err = fmt.Fprintf(a.stdout, "verified %s: %s with %s, %s bytes from %s; every checksum and SHA-256 holds\n",
+		path, things(report.Files, "file"), things(report.Tensors, "tensor"), count(report.Bytes), count(report.Stored))
 	return err
 }

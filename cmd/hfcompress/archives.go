@@ -105,6 +105,14 @@ func (c *chain) open(path string, byDigest map[archive.Digest]string, workers in
 	return r, nil
 }
 
+// things writes how many there are of something.
+func things(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return count(int64(n)) + " " + what
+}
+
 // percent writes a part of a whole.
 func percent(part, whole int64) string {
 	if whole == 0 {

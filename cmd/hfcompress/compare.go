@@ -29,19 +29,24 @@ type comparison struct {
 	Other  int64 `json:"other_bytes"`
 	// Bound is the entropy of order 0 of all fields, in bits for each weight: the
 	// mean over all tensors.
-	Bound   float64          `json:"order0_bits"`
+	Bound float64 `json:"order0_bits"`
+	// Joint is the same with the highest bit of the mantissa taken together with
+	// the exponent.
+	Joint   float64          `json:"joint_bits"`
 	Methods []methodResult   `json:"methods"`
 	Each    []tensorCompared `json:"each"`
+	fields  entropies        // the means; only the sums of planes
 }
 
 type methodResult struct {
 	Name string `json:"name"`
 	Ours bool   `json:"ours"`
-	// BitsPerWeight counts stored bits, Ratio is raw over stored, OverBound the
-	// distance to the bound in percent.
+	// BitsPerWeight counts stored bits, Ratio is raw over stored, OverBound and
+	// OverJoint the distances to the bounds in percent.
 	BitsPerWeight float64 `json:"bits_per_weight"`
 	Ratio         float64 `json:"ratio"`
 	OverBound     float64 `json:"percent_over_order0"`
+	OverJoint     float64 `json:"percent_over_joint"`
 	// EncodeMBs and DecodeMBs are megabytes of raw bytes a second on one thread;
 	// DecodeMBs is 0 where decoding was not measured.
 	EncodeMBs float64 `json:"encode_mb_per_s"`
@@ -61,6 +66,7 @@ type tensorCompared struct {
 	Looked  int64        `json:"looked_at"`
 	Fields  entropies    `json:"entropies"`
 	Bound   float64      `json:"order0_bits"`
+	Joint   float64      `json:"joint_bits"`
 	Bits    []float64    `json:"bits_per_weight"` // by method
 	weights int64
 }
@@ -131,7 +137,7 @@ func compareAll(ctx context.Context, c *loader.Checkpoint, budget int64, show pr
 		a, _ := anatomyOf(info.DType)
 		t := tensorCompared{Name: name, DType: info.DType, Shape: info.Shape, Looked: int64(len(raw)), weights: int64(len(raw) / a.width)}
 		t.Fields = takeApart(a, raw).entropies()
-		t.Bound = t.Fields.bound()
+		t.Bound, t.Joint = t.Fields.bound(), t.Fields.joint()
 		for i := range methods {
 			if err := ctx.Err(); err != nil {
 				return nil, err
@@ -146,11 +152,17 @@ func compareAll(ctx context.Context, c *loader.Checkpoint, budget int64, show pr
 		out.Each = append(out.Each, t)
 		out.Looked += t.Looked
 		out.Weights += t.weights
-		out.Bound += t.Bound * float64(t.weights)
+		n := float64(t.weights)
+		out.Bound += t.Bound * n
+		out.Joint += t.Joint * n
+		out.fields.Sign += t.Fields.Sign * n
+		out.fields.Exponent += t.Fields.Exponent * n
 		show.observe(compress.Event{Stage: compress.StageCompare, Item: name, Done: out.Looked, Total: min(max(budget, out.Looked), floats), Unit: "bytes"})
 	}
 	out.Tensors = len(out.Each)
-	out.Bound /= float64(out.Weights)
+	for _, sum := range []*float64{&out.Bound, &out.Joint, &out.fields.Sign, &out.fields.Exponent} {
+		*sum /= float64(out.Weights)
+	}
 	for i := range out.Methods {
 		out.Methods[i].finish(out)
 	}
@@ -208,6 +220,9 @@ func (r *methodResult) finish(c *comparison) {
 	if c.Bound > 0 {
 		r.OverBound = 100 * (r.BitsPerWeight/c.Bound - 1)
 	}
+	if c.Joint > 0 {
+		r.OverJoint = 100 * (r.BitsPerWeight/c.Joint - 1)
+	}
 	// A clock may stand still for a small file.
 	r.EncodeMBs = float64(c.Looked) / 1e6 / max(r.all.encode.Seconds(), 1e-9)
 	if r.all.decode > 0 {
@@ -218,7 +233,7 @@ func (r *methodResult) finish(c *comparison) {
 // sampleText states what was looked at.
 func (c *comparison) sampleText() string {
 	floats := c.Bytes - c.Other
-	text := fmt.Sprintf("%s of %s bytes of floats in %d tensors", count(c.Looked), count(floats), c.Tensors)
+	text := fmt.Sprintf("%s of %s bytes of floats in %s", count(c.Looked), count(floats), things(c.Tensors, "tensor"))
 	if c.Looked < floats {
 		text += ", the same share from the middle of each"
 	}
@@ -229,15 +244,15 @@ func (c *comparison) sampleText() string {
 }
 
 func (a *app) printComparison(c *comparison, html string) error {
-	fmt.Fprintf(a.stdout, "%s\nlooked at %s\norder-0 entropy of sign, exponent and mantissa bits: %.3f bits per weight\n\n", c.File, c.sampleText(), c.Bound)
+	fmt.Fprintf(a.stdout, "%s\nlooked at %s\norder-0 entropy of sign, exponent and mantissa bits: %.3f bits per weight; with the exponent and the top mantissa bit together: %.3f\n\n", c.File, c.sampleText(), c.Bound, c.Joint)
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "method\tbits/weight\tratio\tover order 0\tencode MB/s\tdecode MB/s\t")
+	fmt.Fprintln(w, "method\tbits/weight\tratio\tover order 0\tover joint\tencode MB/s\tdecode MB/s\t")
 	for _, m := range c.Methods {
 		decode := "–"
 		if m.DecodeMBs > 0 {
 			decode = fmt.Sprintf("%.0f", m.DecodeMBs)
 		}
-		fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%+.2f %%\t%.1f\t%s\t\n", m.Name, m.BitsPerWeight, m.Ratio, m.OverBound, m.EncodeMBs, decode)
+		fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%+.2f %%\t%+.2f %%\t%.1f\t%s\t\n", m.Name, m.BitsPerWeight, m.Ratio, m.OverBound, m.OverJoint, m.EncodeMBs, decode)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -31,13 +31,14 @@ func comparePage(w io.Writer, c *comparison) error {
 			{Name: "Looked at", Value: c.sampleText()},
 			{Name: "Weights", Value: count(c.Weights)},
 			{Name: "Order-0 entropy", Value: bits(c.Bound) + " bits per weight"},
+			{Name: "Exponent and top bit together", Value: bits(c.Joint) + " bits per weight"},
 		},
 	}
 	if !p.Good {
 		p.Verdict = fmt.Sprintf("%s takes %.3f bits per weight, less than level %s with %.3f.", o.Name, o.BitsPerWeight, b.Name, b.BitsPerWeight)
 	}
 	size := &page.Bars{Format: bits}
-	table := &page.Table{Head: []string{"method", "bits per weight", "ratio", "over order 0", "encode, MB/s", "decode, MB/s"}}
+	table := &page.Table{Head: []string{"method", "bits per weight", "ratio", "over order 0", "over joint", "encode, MB/s", "decode, MB/s"}}
 	encode := &page.Bars{Format: func(v float64) string { return fmt.Sprintf("%.0f MB/s", v) }}
 	for _, m := range c.Methods {
 		bar := page.Bar{Label: m.Name}
@@ -56,19 +57,25 @@ func comparePage(w io.Writer, c *comparison) error {
 		if m.DecodeMBs > 0 {
 			decode = fmt.Sprintf("%.0f", m.DecodeMBs)
 		}
-		mark := page.Plain
-		if m.OverBound < 0 {
-			mark = page.Yes
+		over := func(v float64) page.Cell {
+			cell := page.Cell{Text: fmt.Sprintf("%+.2f %%", v)}
+			if v < 0 {
+				cell.Mark = page.Yes
+			}
+			return cell
 		}
 		table.Rows = append(table.Rows, []page.Cell{{Text: m.Name}, {Text: bits(m.BitsPerWeight)}, {Text: bits(m.Ratio)},
-			{Text: fmt.Sprintf("%+.2f %%", m.OverBound), Mark: mark}, {Text: fmt.Sprintf("%.1f", m.EncodeMBs)}, {Text: decode}})
+			over(m.OverBound), over(m.OverJoint), {Text: fmt.Sprintf("%.1f", m.EncodeMBs)}, {Text: decode}})
 	}
+	size.Items = append(size.Items,
+		page.Bar{Label: "order-0 entropy", Parts: []page.Part{{Name: "sign", Value: c.fields.Sign}, {Name: "exponent", Value: c.fields.Exponent},
+			{Name: "mantissa", Value: c.Bound - c.fields.Sign - c.fields.Exponent}}})
 	p.Sections = append(p.Sections,
 		page.Section{Title: "Bits per weight", Bars: size,
-			Text: "Shorter is better. plain, bitplane and group_by_exp give sign, exponent and mantissa to LZMA one by one: the mantissas as words, as planes of bits, or sorted by exponent."},
+			Text: "Shorter is better. plain, bitplane and group_by_exp give sign, exponent and mantissa to LZMA one by one: the mantissas as words, as planes of bits, or sorted by exponent. The last bar is a bound for coders that see one field of one weight at a time."},
 		page.Section{Title: "Speed of encoding", Bars: encode, Text: "Raw megabytes per second, one thread, on this machine, measured once."},
 		page.Section{Title: "All figures", Table: table,
-			Text: "Order 0 is the entropy of sign, exponent and each bit of the mantissa as if nothing depended on anything else, tensor by tensor. It is no floor: methods that see structure between weights go below it (✓)."},
+			Text: "Order 0 is the entropy of sign, exponent and each bit of the mantissa as if nothing depended on anything else, tensor by tensor; joint takes the exponent and the highest bit of the mantissa as one symbol, as levels of this program do. Neither is a floor: methods that see structure between weights go below them (✓)."},
 		entropySection(c), tensorSection(c))
 	return page.Write(w, p)
 }
@@ -114,13 +121,13 @@ func entropySection(c *comparison) page.Section {
 }
 
 func tensorSection(c *comparison) page.Section {
-	table := &page.Table{Head: []string{"tensor", "type and shape", "H(sign)", "H(exponent)", "H(mantissa)", "order 0"}}
+	table := &page.Table{Head: []string{"tensor", "type and shape", "H(sign)", "H(exponent)", "H(mantissa)", "order 0", "joint"}}
 	for _, m := range c.Methods {
 		table.Head = append(table.Head, m.Name)
 	}
 	for _, t := range c.Each {
 		row := []page.Cell{{Text: t.Name}, {Text: fmt.Sprintf("%v%v", t.DType, t.Shape)}}
-		for _, v := range append([]float64{t.Fields.Sign, t.Fields.Exponent, t.Fields.mantissa(), t.Bound}, t.Bits...) {
+		for _, v := range append([]float64{t.Fields.Sign, t.Fields.Exponent, t.Fields.mantissa(), t.Bound, t.Joint}, t.Bits...) {
 			row = append(row, page.Cell{Text: fmt.Sprintf("%.3f", v)})
 		}
 		table.Rows = append(table.Rows, row)

@@ -40,6 +40,10 @@ func TestTakeApart(t *testing.T) {
 	if math.Abs(e.Sign-binaryEntropy(2, 5)) > 1e-12 || math.Abs(e.Exponent-1.9219280948873625) > 1e-12 || e.Planes[0] != binaryEntropy(1, 5) || e.Planes[1] != 0 {
 		t.Errorf("%+v", e)
 	}
+	// The bit follows from the exponent here, save for those of 128.
+	if math.Abs(e.Top-2.321928094887362) > 1e-12 || math.Abs(e.joint()-(e.Sign+e.Top)) > 1e-12 {
+		t.Errorf("together %v, bound %v", e.Top, e.joint())
+	}
 }
 
 // A comparison looks at no more than it was told to, and the page renders.

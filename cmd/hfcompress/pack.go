@@ -126,14 +126,14 @@ func (a *app) pack(ctx context.Context, sources []string, f *packFlags) error {
 	stats, err := archive.Pack(ctx, out, sources, o)
 	show.stop()
 	if err != nil {
-		return err
+		return existing(err, f.overwrite)
 	}
 	took := time.Since(start)
 	if f.json {
 		return a.printJSON(packed{out, stats, stats.Digest.String(), took.Seconds()})
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "packed\t%s files with %s tensors, %s bytes\n", count(int64(stats.Files)), count(int64(stats.Tensors)), count(stats.Bytes))
+	fmt.Fprintf(w, "packed\t%s with %s, %s bytes\n", things(stats.Files, "file"), things(stats.Tensors, "tensor"), count(stats.Bytes))
 	fmt.Fprintf(w, "archive\t%s, %s bytes (%s)\n", out, count(stats.Stored), percent(stats.Stored, stats.Bytes))
 	if stats.Repeated > 0 {
 		fmt.Fprintf(w, "\t%s bytes were there already\n", count(stats.Repeated))

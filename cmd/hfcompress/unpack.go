@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,14 @@ func addArchiveFlags(cmd *cobra.Command, f *packFlags) {
 	cmd.Flags().BoolVar(&f.json, "json", false, "one JSON object on standard output")
 }
 
+// existing tells how to replace what is in the way.
+func existing(err error, overwrite bool) error {
+	if errors.Is(err, archive.ErrExists) && !overwrite {
+		return fmt.Errorf("%w: --overwrite replaces it", err)
+	}
+	return err
+}
+
 func (a *app) unpack(ctx context.Context, path string, f *packFlags) error {
 	c, err := openArchive(path, f.bases, f.workers)
 	if err != nil {
@@ -61,7 +70,7 @@ func (a *app) unpack(ctx context.Context, path string, f *packFlags) error {
 	}})
 	show.stop()
 	if err != nil {
-		return err
+		return existing(err, f.overwrite)
 	}
 	files, total := c.Files(), int64(0)
 	for _, file := range files {
@@ -76,7 +85,7 @@ func (a *app) unpack(ctx context.Context, path string, f *packFlags) error {
 			Seconds float64 `json:"seconds"`
 		}{dir, len(files), total, took.Seconds()})
 	}
-	_, err = fmt.Fprintf(a.stdout, "unpacked %s files, %s bytes, to %s in %s; every SHA-256 is that of the original\n",
-		count(int64(len(files))), count(total), dir, took.Round(time.Millisecond))
+	_, err = fmt.Fprintf(a.stdout, "unpacked %s, %s bytes, to %s in %s; every SHA-256 is that of the original\n",
+		things(len(files), "file"), count(total), dir, took.Round(time.Millisecond))
 	return err
 }

@@ -3,8 +3,10 @@ package archive_test
 import (
 	"bytes"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/hfcompress/compress/internal/shapes"
@@ -81,5 +83,69 @@ func TestLoaderOpensArchives(t *testing.T) {
 	}
 	if _, err := loader.Open(path, loader.Options{}); !errors.Is(err, archive.ErrCorrupt) {
 		t.Error(err)
+	}
+}
+
+// A checkpoint in an archive made against a base opens together with it, and
+// only so.
+func TestOpenCheckpoint(t *testing.T) {
+	rng := rand.New(rand.NewPCG(31, 32))
+	const n = 90_000
+	old, next := tuned(rng, n, 2e-5, putBF16)
+	file := func(w []byte) []byte {
+		return safetensors([]part{
+			{name: "w", dtype: tensor.BF16, shape: []int{n / 100, 100}, data: w},
+			{name: "same", dtype: tensor.BF16, shape: []int{100}, data: old[:200]},
+			{name: "b", dtype: tensor.F32, shape: []int{3}, data: f32(rng, 3)},
+		}, nil)
+	}
+	base := open(t, packTree(t, map[string][]byte{"model.safetensors": file(old)}, archive.Options{}), archive.ReadOptions{})
+	want := file(next)
+	b := packTree(t, map[string][]byte{"model.safetensors": want, "config.json": []byte("{}")}, archive.Options{Base: base})
+	r := open(t, b, archive.ReadOptions{Base: base})
+	c, err := archive.OpenCheckpoint(r, loader.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), want, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := loader.Open(dir, loader.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if !slices.Equal(c.Names(), plain.Names()) || len(c.Names()) != 3 {
+		t.Fatalf("tensors %q, want %q", c.Names(), plain.Names())
+	}
+	if a, b := c.Files()[0], plain.Files()[0]; a.Size != b.Size || !bytes.Equal(a.Header.Raw(), b.Header.Raw()) {
+		t.Error("the headers differ")
+	}
+	for _, name := range c.Names() {
+		got, err := c.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := plain.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !tensor.BitEqual(got, want) {
+			t.Errorf("%s differs", name)
+		}
+	}
+	if _, err := archive.OpenCheckpoint(r, loader.Options{File: "other.safetensors"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	// Without the base its tensors are out of reach, by name and with the reason.
+	alone, err := archive.OpenCheckpoint(open(t, b, archive.ReadOptions{}), loader.Options{})
+	if err == nil {
+		defer alone.Close()
+		_, err = alone.Tensor("w")
+	}
+	if !errors.Is(err, archive.ErrBase) {
+		t.Errorf("without the base: %v", err)
 	}
 }

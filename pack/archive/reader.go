@@ -430,14 +430,14 @@ func openRegular(path string) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s: %w but %v", path, ErrNotRegular, info.Mode().Type())
+		return nil, nil, fmt.Errorf("%s: %w but %s", path, ErrNotRegular, what(info.Mode()))
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w but %v", path, ErrNotRegular, info.Mode().Type())
+		err = fmt.Errorf("%s: %w but %s", path, ErrNotRegular, what(info.Mode()))
 	}
 	if err != nil {
 		f.Close()

@@ -24,6 +24,9 @@ func createTemp(dest string) (*os.File, error) {
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
+		if errors.Is(err, fs.ErrNotExist) { // and not that of the temporary file
+			return nil, &fs.PathError{Op: "pack", Path: filepath.Clean(dir), Err: fs.ErrNotExist}
+		}
 		if err != nil {
 			return nil, err
 		}
