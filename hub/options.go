@@ -41,10 +41,13 @@ type Options struct {
 	// Workers is how many files a snapshot downloads at once (default 8).
 	Workers int
 	// MaxConns bounds the open transfers of the whole client (default 16).
-	// Each holds one buffer of 256 KiB, or 2 MiB when it is a Xet transfer.
+	// Each may hold a block of 2 MiB, and a Xet transfer 1 MiB more; 16 blocks
+	// are on their way to the disk and the digests beside.
 	MaxConns int
-	// ConnsPerFile is how many ranges of one large file are fetched at once
-	// (default 4). 1 makes every file one stream.
+	// ConnsPerFile bounds the ranges of one large file that are fetched at once
+	// (default 16). A file begins with one, and more are added as long as they
+	// add speed: servers that limit each connection get many, others few. 1
+	// makes every file one stream.
 	ConnsPerFile int
 
 	// MetadataTimeout bounds the wait for a first answer about a file while
@@ -81,6 +84,11 @@ type Options struct {
 	// the Hub states a Xet hash come from its content-addressed store, and
 	// over HTTP what that store fails to give.
 	DisableXet bool
+	// XetHashSuffices leaves SHA-256 out for a file that came whole over Xet
+	// and has the Xet hash that the Hub states, which covers every byte too.
+	// By default both must hold, so that the Hub's two statements are also
+	// held against each other.
+	XetHashSuffices bool
 	// IgnoreDiskSpace downloads even when the volume seems too small.
 	IgnoreDiskSpace bool
 
@@ -112,7 +120,7 @@ func (o Options) withDefaults() Options {
 	}
 	defInt(&o.Workers, 8)
 	defInt(&o.MaxConns, 16)
-	defInt(&o.ConnsPerFile, 4)
+	defInt(&o.ConnsPerFile, 16)
 	def(&o.MetadataTimeout, 10*time.Second)
 	def(&o.StallTimeout, 30*time.Second)
 	def(&o.ConnectTimeout, 10*time.Second)

@@ -76,7 +76,7 @@ type partial struct {
 	done  []bool
 	count int
 	bytes int64 // in complete parts
-	taken int   // how often a complete part was taken back
+	taken int   // how often something written was taken back
 }
 
 // spot says where a download is built and where it ends. Partials are called
@@ -198,6 +198,7 @@ func (p *partial) reset() error {
 	p.mu.Lock()
 	clear(p.done)
 	p.count, p.bytes = 0, 0
+	p.taken++
 	p.mu.Unlock()
 	if p.j == nil {
 		return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -12,9 +11,12 @@ import (
 	"io"
 	"path/filepath"
 	"sync"
+
+	"github.com/hfcompress/compress/internal/ramp"
 )
 
 const (
+	// copyBuffer is for reading back from disk.
 	copyBuffer = 256 << 10
 	// parallelFrom: below it a second connection gains nothing.
 	parallelFrom = 16 << 20
@@ -43,8 +45,10 @@ type transfer struct {
 	mu   sync.Mutex
 	next int   // first part that may be unclaimed
 	sent int64 // bytes of this file on disk, for progress
-	// hashed is partial.taken as the digest saw it.
-	hashed int
+
+	// Of the pass that is running:
+	flow *flow
+	ramp *ramp.Ramp
 }
 
 // newDigest is the hash that an etag of this shape states.
@@ -83,57 +87,50 @@ func (t *transfer) run(ctx context.Context, try int, cm Commit, f File) error {
 	return err
 }
 
-// pass runs workers until every part is complete, and a hasher that follows
-// the first missing part. With ranges off a single worker takes the whole
-// file from its start.
+// pass runs transfers until every part is complete, and a digest that follows
+// the first missing part. With ranges off a single one takes the whole file
+// from its start.
 func (t *transfer) pass(ctx context.Context, ranges bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t.next = 0
-	workers := 1
+	most := 1
 	if ranges && t.size >= t.c.parallelFrom {
-		workers = min(t.c.opts.ConnsPerFile, cap(t.c.conns))
+		most = min(t.c.opts.ConnsPerFile, cap(t.c.conns))
 	}
-	claim := t.size
-	if workers > 1 {
-		claim = min(max(t.size/int64(2*workers), t.p.head.Part), maxClaim)
-	}
-	digest := make(chan error, 1)
-	go func() { digest <- t.follow(ctx) }()
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for {
-				from, to, ok := t.claim(claim)
-				if !ok {
-					return
-				}
-				var err error
-				if ranges {
-					err = t.segment(ctx, from, to)
-				} else {
-					err = t.stream(ctx)
-				}
-				if err != nil {
-					cancel(err)
-					return
-				}
+	t.ramp = ramp.New(most)
+	t.flow = t.newFlow(ctx, cancel, true)
+	t.ramp.Run(ctx, func(more func() bool) {
+		for more() {
+			from, to, ok := t.claim(most)
+			if !ok {
+				return
 			}
-		}()
-	}
-	wg.Wait()
+			var err error
+			if ranges {
+				err = t.segment(ctx, from, to)
+			} else {
+				err = t.stream(ctx)
+			}
+			if err != nil {
+				cancel(err)
+				return
+			}
+		}
+	})
+	t.flow.close()
+	err := t.flow.verify(ctx)
 	if ctx.Err() != nil {
-		t.p.cond.Broadcast()
-		<-digest
 		return context.Cause(ctx)
 	}
-	return <-digest
+	return err
 }
 
-// claim takes the next run of missing parts, at most limit bytes long.
-func (t *transfer) claim(limit int64) (from, to int64, ok bool) {
+// claim takes the next run of missing parts. It becomes shorter towards the
+// end, so that all transfers end at about the same time; where there can be
+// only one it has no bound.
+func (t *transfer) claim(most int) (from, to int64, ok bool) {
+	running := t.ramp.Transfers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.p.mu.Lock()
@@ -145,50 +142,56 @@ func (t *transfer) claim(limit int64) (from, to int64, ok bool) {
 		return 0, 0, false
 	}
 	from, to = t.p.span(t.next)
+	limit := t.size
+	if most > 1 {
+		limit = min(max((t.size-from)/int64(2*max(running, 1)), t.p.head.Part), maxClaim)
+	}
 	for t.next++; t.next < len(t.p.done) && !t.p.done[t.next] && to-from < limit; t.next++ {
 		_, to = t.p.span(t.next)
 	}
 	return from, to, true
 }
 
-// writer puts bytes into the partial and marks parts as they fill.
+// writer puts the bytes of one segment into the partial, in order.
 type writer struct {
 	t   *transfer
-	pos int64
-	crc uint32
+	crc uint32 // of what the current part has
 }
 
-func (w *writer) write(b []byte) error {
+// write is called by the flow alone.
+func (w *writer) write(b []byte, pos int64) (full []finishedPart, err error) {
+	if _, err := w.t.p.f.WriteAt(b, pos); err != nil {
+		return nil, err
+	}
 	for len(b) > 0 {
-		i := int(w.pos / w.t.p.head.Part)
+		i := int(pos / w.t.p.head.Part)
 		_, end := w.t.p.span(i)
-		n := min(int64(len(b)), end-w.pos)
-		if _, err := w.t.p.f.WriteAt(b[:n], w.pos); err != nil {
-			return err
-		}
+		n := min(int64(len(b)), end-pos)
 		w.crc = crc32.Update(w.crc, castagnoli, b[:n])
-		w.pos += n
-		b = b[n:]
-		if w.pos == end {
-			if err := w.t.p.mark(i, w.crc); err != nil {
-				return err
-			}
+		if pos, b = pos+n, b[n:]; pos == end {
+			full = append(full, finishedPart{i, w.crc})
 			w.crc = 0
 		}
 	}
-	return nil
+	return full, nil
+}
+
+// stretch is what one segment has received so far.
+type stretch struct {
+	w   *writer
+	pos int64
 }
 
 // segment fetches [from, to), which starts at a part. A broken transfer goes
 // on where it stopped; the count of failures starts anew whenever an attempt
 // brought minProgress.
 func (t *transfer) segment(ctx context.Context, from, to int64) error {
-	w := &writer{t: t, pos: from}
+	s := &stretch{w: &writer{t: t}, pos: from}
 	fails, bad := 0, 0
-	for w.pos < to {
-		start := w.pos
-		err := t.once(ctx, w, to)
-		if w.pos-start >= minProgress {
+	for s.pos < to {
+		start := s.pos
+		err := t.once(ctx, s, to)
+		if s.pos-start >= minProgress {
 			fails = 0
 		}
 		if err == nil {
@@ -213,23 +216,23 @@ func (t *transfer) segment(ctx context.Context, from, to int64) error {
 	return nil
 }
 
-// once opens one answer and copies it as far as it goes.
-func (t *transfer) once(ctx context.Context, w *writer, to int64) error {
+// once opens one answer and receives it as far as it goes.
+func (t *transfer) once(ctx context.Context, s *stretch, to int64) error {
 	release, err := t.c.takeConn(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	a, err := t.src.get(ctx, w.pos, to)
+	a, err := t.src.get(ctx, s.pos, to)
 	if err != nil {
 		return err
 	}
 	defer a.Body.Close()
-	end, err := t.src.check(a, w.pos, to)
+	end, err := t.src.check(a, s.pos, to)
 	if err != nil {
 		return err
 	}
-	return t.copy(ctx, a, w, end)
+	return t.receive(ctx, a, s, end)
 }
 
 // takeConn waits for one of the client's transfers to be free.
@@ -242,24 +245,23 @@ func (c *Client) takeConn(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// copy moves bytes until end. Bytes beyond it are not read.
-func (t *transfer) copy(ctx context.Context, a *answer, w *writer, end int64) error {
-	bp := buffers.Get().(*[]byte)
-	defer buffers.Put(bp)
-	for w.pos < end {
-		b := *bp
-		if rest := end - w.pos; rest < int64(len(b)) {
-			b = b[:rest]
+// receive reads until end and hands the bytes on. Bytes beyond it are not
+// read.
+func (t *transfer) receive(ctx context.Context, a *answer, s *stretch, end int64) error {
+	for s.pos < end {
+		mem, err := t.flow.pool.get(ctx)
+		if err != nil {
+			return err
 		}
-		n, err := a.Body.Read(b)
+		n, err := fill(a.Body, mem[:min(end-s.pos, int64(len(mem)))], t.ramp.Add)
 		if n > 0 {
-			if werr := w.write(b[:n]); werr != nil {
-				return t.diskError(werr)
-			}
-			t.addSent(int64(n))
+			t.flow.send(block{mem: mem, data: mem[:n], off: s.pos, to: s.w})
+			s.pos += int64(n)
+		} else {
+			t.flow.pool.put(mem)
 		}
 		switch {
-		case err == io.EOF && w.pos < end:
+		case err == io.EOF && s.pos < end:
 			return &Error{Kind: ErrNetwork, URL: redactURL(a.url), Err: errTruncated}
 		case err != nil && err != io.EOF:
 			return networkError(ctx, a.url, err)
@@ -283,20 +285,21 @@ func (t *transfer) diskError(err error) error {
 func (t *transfer) stream(ctx context.Context) error {
 	var best int64
 	for fails := 0; ; fails++ {
+		t.flow.drain()
 		if err := t.p.reset(); err != nil {
-			return err
+			return t.diskError(err)
 		}
 		t.setSent(0)
-		w := &writer{t: t}
-		err := t.once(ctx, w, t.size)
+		s := &stretch{w: &writer{t: t}}
+		err := t.once(ctx, s, t.size)
 		if err == nil {
 			t.mu.Lock()
 			t.next = len(t.p.done)
 			t.mu.Unlock()
 			return nil
 		}
-		if w.pos-best >= minProgress {
-			best, fails = w.pos, 0
+		if s.pos-best >= minProgress {
+			best, fails = s.pos, 0
 		}
 		if ctx.Err() != nil || !temporary(err) && !unusable(err) || fails >= t.c.opts.Retries {
 			return err
@@ -306,43 +309,6 @@ func (t *transfer) stream(ctx context.Context) error {
 			return perr
 		}
 	}
-}
-
-// follow hashes the file in order, close behind the workers, by reading back
-// what they wrote: it comes from the page cache.
-func (t *transfer) follow(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, t.p.cond.Broadcast)
-	defer stop()
-	h, algorithm := newDigest(t.etag, t.size)
-	bp := buffers.Get().(*[]byte)
-	defer buffers.Put(bp)
-	t.hashed = 0
-	for i := 0; i < len(t.p.done); i++ {
-		t.p.mu.Lock()
-		for !t.p.done[i] && ctx.Err() == nil {
-			t.p.cond.Wait()
-		}
-		if t.p.taken != t.hashed {
-			// A part was taken back that may be in the digest already.
-			t.hashed = t.p.taken
-			t.p.mu.Unlock()
-			h, _ = newDigest(t.etag, t.size)
-			i = -1
-			continue
-		}
-		t.p.mu.Unlock()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		from, to := t.p.span(i)
-		if _, err := io.CopyBuffer(h, onlyReader{io.NewSectionReader(t.p.f, from, to-from)}, *bp); err != nil {
-			return &Error{Kind: ErrCache, File: t.file, Err: err}
-		}
-	}
-	if got := hex.EncodeToString(h.Sum(nil)); got != t.etag {
-		return &ChecksumError{File: t.file, Algorithm: algorithm, Expected: t.etag, Actual: got}
-	}
-	return nil
 }
 
 func (t *transfer) addSent(n int64) {

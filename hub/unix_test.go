@@ -88,7 +88,7 @@ func copyExe(t *testing.T, from, to string) {
 // Memory does not grow with the file: a process that downloads 256 MiB over
 // eight connections stays small.
 func TestMemoryIsBounded(t *testing.T) {
-	wantMemory(t, 64, 256<<20, 0, nil)
+	wantMemory(t, 128, 256<<20, 0, nil)
 }
 
 // The store repeats a chunk of zeros, so that all but a few of the file's

@@ -30,7 +30,8 @@ const (
 // repository and commit the tokens of its store.
 type xetRoad struct {
 	engine *xet.Client
-	stores sync.Map // address of the token → *xetStore
+	blocks *blockPool // of plain transfers too
+	stores sync.Map   // address of the token → *xetStore
 }
 
 // xetStore is one repository's way into its store.
@@ -46,6 +47,7 @@ type xetStore struct {
 // transport and within the client's connections. The watchdog below it knows
 // stalls; the engine's own clock would also count the wait for a connection.
 func (c *Client) buildXet() {
+	c.road.blocks = newBlockPool(c.opts.MaxConns)
 	c.road.engine = xet.New(xet.Options{
 		Transport:    &sharedConns{c},
 		UserAgent:    c.userAgent(),
@@ -245,31 +247,34 @@ func (t *transfer) overXet(ctx context.Context, s *xetStore, hash string) (final
 	if len(missing) == 1 && missing[0] == (xet.Range{Start: 0, End: t.size}) {
 		missing = nil // only a whole file can be verified by its Xet hash
 	}
-	fctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	digest := make(chan error, 1)
-	go func() { digest <- t.follow(fctx) }()
-	sink := newXetSink(t)
-	res, err := t.c.road.engine.Fetch(ctx, xet.Request{
-		Hash: h, Size: t.size, Tokens: s.tokens, Out: sink, Missing: missing,
+	fctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// Without the digest the Xet hash alone vouches for the content, so it must
+	// be checked: that is, the whole file comes this way.
+	byHash := t.c.opts.XetHashSuffices && missing == nil
+	flow := t.newFlow(fctx, cancel, !byHash)
+	res, err := t.c.road.engine.Fetch(fctx, xet.Request{
+		Hash: h, Size: t.size, Tokens: s.tokens, Out: newXetSink(fctx, t, flow), Missing: missing,
 		Retrying: func(err error, wait time.Duration) {
 			t.c.progress.send(Event{Kind: Retrying, Repo: t.repo, File: t.file, Wait: wait, Err: err})
 		},
 	})
-	if err == nil {
-		if _, complete := t.p.state(); complete {
-			return true, t.digestAgain(ctx, <-digest)
+	flow.close()
+	if derr := flow.failure(); derr != nil {
+		err = derr
+	} else if err == nil {
+		if _, complete := t.p.state(); complete && (res.Verified || !byHash) {
+			return true, flow.verify(fctx)
 		}
 		err = fmt.Errorf("the Xet store left %d ranges out", len(t.p.missing()))
 	}
-	cancel()
-	t.p.cond.Broadcast()
-	<-digest
+	cancel(err)
+	_ = flow.verify(fctx)
 	switch {
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
-	case errors.Is(err, xet.ErrOutput):
-		return true, t.diskError(sink.failure(err))
+	case flow.failure() != nil:
+		return true, t.diskError(err)
 	}
 	wrong := res.Missing
 	if errors.Is(err, xet.ErrHash) && len(wrong) == 0 {
@@ -285,16 +290,4 @@ func (t *transfer) overXet(ctx context.Context, s *xetStore, hash string) (final
 		s.rest(t.c.now(), err)
 	}
 	return false, err
-}
-
-// digestAgain repeats the digest if bytes that it may have seen were replaced
-// later. No transfer may be running.
-func (t *transfer) digestAgain(ctx context.Context, err error) error {
-	t.p.mu.Lock()
-	same := t.p.taken == t.hashed
-	t.p.mu.Unlock()
-	if same {
-		return err
-	}
-	return t.follow(ctx)
 }

@@ -1,23 +1,22 @@
 package hub
 
 import (
+	"context"
 	"hash/crc32"
 	"io"
-	"sync"
 
 	"github.com/hfcompress/compress/hub/xet"
 )
 
-// xetSink takes content in any order and marks the parts of a partial as they
-// fill. A part needs the checksum of its bytes in order. Most parts are
+// xetSink takes content in any order and knows which parts of a partial it
+// fills. A part needs the checksum of its bytes in order. Most parts are
 // written front to back by one transfer, and then the checksum is made on the
 // way; others are read back once they are full.
 type xetSink struct {
-	t *transfer
-
-	mu    sync.Mutex
-	parts map[int]*xetPart
-	err   error // the first failure, for the caller of Fetch
+	t     *transfer
+	ctx   context.Context
+	flow  *flow
+	parts map[int]*xetPart // of the flow's writer
 }
 
 // xetPart is a part that is being filled.
@@ -25,92 +24,95 @@ type xetPart struct {
 	have  []xet.Range // sorted, apart from each other
 	crc   uint32      // of [start, end of the first range), while clean
 	clean bool        // one range, and written once, in order
-	busy  int         // writes under way
 	full  bool        // its checksum was recorded
 }
 
-func newXetSink(t *transfer) *xetSink { return &xetSink{t: t, parts: map[int]*xetPart{}} }
-
-// failure is the cause of a failed write.
-func (s *xetSink) failure(err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
-	}
-	return err
+func newXetSink(ctx context.Context, t *transfer, f *flow) *xetSink {
+	return &xetSink{t: t, ctx: ctx, flow: f, parts: map[int]*xetPart{}}
 }
 
-func (s *xetSink) fail(err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = err
+// Block lends memory for content.
+func (s *xetSink) Block() ([]byte, error) { return s.flow.pool.get(s.ctx) }
+
+// WriteBlock takes a block back whose first n bytes belong at off.
+func (s *xetSink) WriteBlock(b []byte, n int, off int64) error {
+	if err := s.flow.failure(); err != nil {
+		s.flow.pool.put(b)
+		return err
 	}
-	return err
+	s.flow.send(block{mem: b, data: b[:n], off: off, to: s})
+	return nil
 }
 
-// WriteAt writes b and accounts for it part by part.
+// FreeBlock takes back a block that was not needed.
+func (s *xetSink) FreeBlock(b []byte) { s.flow.pool.put(b) }
+
+// WriteAt takes a copy of b.
 func (s *xetSink) WriteAt(b []byte, off int64) (int, error) {
-	n := 0
-	for n < len(b) {
-		pos := off + int64(n)
-		i := int(pos / s.t.p.head.Part)
-		_, end := s.t.p.span(i)
-		m := int(min(int64(len(b)-n), end-pos))
-		if err := s.writePart(i, b[n:n+m], pos); err != nil {
-			return n, s.fail(err)
-		}
-		n += m
+	err := s.flow.failure()
+	if err == nil {
+		err = s.flow.copy(s.ctx, s, b, off)
 	}
-	s.t.addSent(int64(n))
-	return n, nil
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
-func (s *xetSink) writePart(i int, b []byte, pos int64) error {
-	from, to := s.t.p.span(i)
-	to0 := pos + int64(len(b))
-	s.mu.Lock()
+// write is called by the flow alone.
+func (s *xetSink) write(b []byte, off int64) (full []finishedPart, err error) {
+	size := s.t.p.head.Part
+	end := off + int64(len(b))
+	for i := int(off / size); int64(i)*size < end; i++ {
+		s.begin(i, max(off, int64(i)*size), end)
+	}
+	if _, err := s.t.p.f.WriteAt(b, off); err != nil {
+		return nil, err
+	}
+	for pos := off; pos < end; {
+		i := int(pos / size)
+		from, to := s.t.p.span(i)
+		n := min(end, to) - pos
+		p := s.parts[i]
+		if p.clean {
+			p.crc = crc32.Update(p.crc, castagnoli, b[:n])
+		}
+		p.have = joinRanges(p.have, xet.Range{Start: pos, End: pos + n})
+		pos, b = pos+n, b[n:]
+		if len(p.have) != 1 || p.have[0] != (xet.Range{Start: from, End: to}) {
+			continue
+		}
+		p.full = true
+		if !p.clean {
+			if p.crc, err = s.t.p.checksum(i); err != nil {
+				return full, err
+			}
+		}
+		full = append(full, finishedPart{i, p.crc})
+	}
+	return full, nil
+}
+
+// begin prepares part i for a write of [pos, end).
+func (s *xetSink) begin(i int, pos, end int64) {
+	from, _ := s.t.p.span(i)
 	p := s.parts[i]
 	if p == nil {
 		p = &xetPart{clean: true}
 		s.parts[i] = p
 	}
-	switch {
-	case p.full:
-		// Something was wrong the first time: the part does not count until
-		// the new bytes are there.
-		s.t.p.unmark(i)
-		p.full, p.clean = false, false
-	case pos != from && (len(p.have) != 1 || p.have[0].Start != from || p.have[0].End != pos), pos == from && len(p.have) > 0, p.busy > 0:
-		p.clean = false
-	}
-	p.busy++
-	s.mu.Unlock()
-	_, err := s.t.p.f.WriteAt(b, pos)
-	s.mu.Lock()
-	p.busy--
-	if err != nil {
-		s.mu.Unlock()
-		return err
-	}
-	if p.clean {
-		p.crc = crc32.Update(p.crc, castagnoli, b)
-	}
-	p.have = joinRanges(p.have, xet.Range{Start: pos, End: to0})
-	full := p.busy == 0 && len(p.have) == 1 && p.have[0] == xet.Range{Start: from, End: to}
-	sum, clean := p.crc, p.clean
-	p.full = full
-	s.mu.Unlock()
-	if !full {
-		return nil
-	}
-	if !clean {
-		if sum, err = s.t.p.checksum(i); err != nil {
-			return err
+	for _, r := range p.have {
+		if r.Start < end && pos < r.End {
+			// Something was wrong the first time. What was hashed may be it,
+			// and the part does not count until the new bytes are there.
+			s.t.p.unmark(i)
+			p.full, p.clean = false, false
+			return
 		}
 	}
-	return s.t.p.mark(i, sum)
+	if pos != from && (len(p.have) != 1 || p.have[0].Start != from || p.have[0].End != pos) || pos == from && len(p.have) > 0 {
+		p.clean = false
+	}
 }
 
 // joinRanges adds a range to a sorted list and joins what touches it.

@@ -2,6 +2,9 @@ package hub
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
 	"os"
@@ -29,13 +32,17 @@ func TestXetSink(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		etag := "0000000000000000000000000000000000000000000000000000000000000000"
+		etag := fmt.Sprintf("%x", sha256.Sum256(data))
 		p, err := c.openPartial(spot{dir: dir, stem: etag, final: filepath.Join(dir, etag)}, etag, size)
 		if err != nil {
 			rt.Fatal(err)
 		}
 		defer p.remove()
-		sink := newXetSink(&transfer{c: c, etag: etag, size: size, p: p})
+		tr := &transfer{c: c, etag: etag, size: size, p: p}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		flow := tr.newFlow(ctx, cancel, true)
+		sink := newXetSink(ctx, tr, flow)
 
 		type piece struct{ from, to int64 }
 		var pieces []piece
@@ -70,12 +77,16 @@ func TestXetSink(t *testing.T) {
 			}()
 		}
 		wg.Wait()
+		flow.close()
 		if n, complete := p.state(); !complete || n != size {
 			rt.Fatalf("%d of %d bytes, complete: %v", n, size, complete)
 		}
 		got := make([]byte, size)
 		if _, err := p.f.ReadAt(got, 0); err != nil || !bytes.Equal(got, data) {
 			rt.Fatalf("content differs, %v", err)
+		}
+		if err := flow.verify(ctx); err != nil {
+			rt.Fatal(err)
 		}
 		// Part of it is disowned: the journal keeps the rest.
 		bad := rapid.Int64Range(0, size-1).Draw(rt, "bad")

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hfcompress/compress/internal/ramp"
 )
 
 // maxBad is how many answers that cannot be the content, and how many newly
@@ -23,7 +25,8 @@ type Request struct {
 	// Size is 0.
 	Tokens *Tokens
 	// Out receives the content, in pieces of up to 512 KiB, in any order and
-	// from several goroutines. Required, unless Size is 0.
+	// from several goroutines. Required, unless Size is 0. A [BlockWriter] is
+	// used as one.
 	Out io.WriterAt
 	// Missing is what to fetch. Nil: the whole file. Only a whole file can
 	// be verified, since chunks have no hash of their own in the protocol.
@@ -34,6 +37,23 @@ type Request struct {
 	// Retrying is called before a wait, with the failure and the wait, by
 	// several goroutines. Nil: not called.
 	Retrying func(err error, wait time.Duration)
+}
+
+// BlockWriter is an output that lends its memory: content is unpacked into it
+// and not copied again, and the output may write it while the transfer goes on.
+// Its methods are called by several goroutines. Content that belongs at more
+// than one place is given to WriteAt.
+type BlockWriter interface {
+	io.WriterAt
+	// Block lends memory of 256 KiB or more; a transfer has one block at a
+	// time. It may wait, but not beyond the context of the fetch.
+	Block() ([]byte, error)
+	// WriteBlock takes a block back whose first n bytes belong at off. It may
+	// return before they are written: then a failure is an error of later
+	// calls, and the caller of Fetch has to ask the output for it.
+	WriteBlock(b []byte, n int, off int64) error
+	// FreeBlock takes a block back that holds nothing.
+	FreeBlock(b []byte)
 }
 
 // Result says what a fetch did. It holds for a failed fetch too.
@@ -60,6 +80,8 @@ type transfer struct {
 	want   ranges
 	verify bool
 	fold   folder
+	lender BlockWriter // Out, if it is one
+	ramp   *ramp.Ramp
 
 	mu      sync.Mutex
 	written ranges
@@ -74,7 +96,8 @@ type transfer struct {
 // Result.Missing is what another road has to bring. Errors are [*Error] or
 // [*HashError] values, or the context's.
 func (c *Client) Fetch(ctx context.Context, req Request) (Result, error) {
-	t := &transfer{c: c, req: req}
+	t := &transfer{c: c, req: req, ramp: ramp.New(c.opts.Conns)}
+	t.lender, _ = req.Out.(BlockWriter)
 	whole := Range{0, req.Size}
 	if req.Missing == nil {
 		t.want.add(whole)
@@ -145,16 +168,18 @@ func (t *transfer) run(ctx context.Context) error {
 		}
 		return nil
 	})
-	for range t.c.opts.Conns {
-		start(func() error {
-			for j := range jobs {
-				if err := t.job(ctx, j); err != nil {
-					return err
-				}
+	t.ramp.Run(ctx, func(more func() bool) {
+		for more() {
+			j, ok := <-jobs
+			if !ok {
+				return
 			}
-			return nil
-		})
-	}
+			if err := t.job(ctx, j); err != nil {
+				cancel(err)
+				return
+			}
+		}
+	})
 	wg.Wait()
 	return context.Cause(ctx)
 }
@@ -199,15 +224,19 @@ func (t *transfer) write(off int64, data []byte) error {
 		if _, err := t.req.Out.WriteAt(data[r.Start-off:r.End-off], r.Start); err != nil {
 			return &Error{Kind: ErrOutput, Err: err}
 		}
-		t.sent.Add(r.End - r.Start)
-		t.mu.Lock()
-		t.written.add(r)
-		t.mu.Unlock()
-		if t.req.Wrote != nil {
-			t.req.Wrote(r)
-		}
+		t.wrote(r)
 		return nil
 	})
+}
+
+func (t *transfer) wrote(r Range) {
+	t.sent.Add(r.End - r.Start)
+	t.mu.Lock()
+	t.written.add(r)
+	t.mu.Unlock()
+	if t.req.Wrote != nil {
+		t.req.Wrote(r)
+	}
 }
 
 // disown takes a range back that was written but is wrong.

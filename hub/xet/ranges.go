@@ -73,6 +73,12 @@ func (rs ranges) overlaps(r Range) bool {
 	return i < len(rs) && rs[i].Start < r.End && r.Start < r.End
 }
 
+// covers reports whether all of r is in rs.
+func (rs ranges) covers(r Range) bool {
+	i := rs.from(r.Start)
+	return i < len(rs) && rs[i].Start <= r.Start && r.End <= rs[i].End
+}
+
 // within calls f with each part of r that is in rs, in order.
 func (rs ranges) within(r Range, f func(Range) error) error {
 	for i := rs.from(r.Start); i < len(rs) && rs[i].Start < r.End; i++ {

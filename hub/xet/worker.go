@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/zeebo/blake3"
 )
@@ -16,6 +17,8 @@ import (
 const (
 	inBuffer  = 1 << 20 // must hold a header and maxStored
 	outBuffer = 512 << 10
+	// patience is how long a slow transfer may fill one lent block.
+	patience = 50 * time.Millisecond
 	// drainLimit is how much of an answer is read to keep its connection.
 	drainLimit = 256 << 10
 )
@@ -28,7 +31,9 @@ var errExpired = errors.New("the signed address is refused")
 // number is what bounds memory.
 type worker struct {
 	t       *transfer
-	out     []byte
+	out     []byte // chunks are unpacked into it: own, or a lent block
+	own     []byte
+	since   time.Time // when the run in a lent block began
 	body    *bufio.Reader
 	hasher  *blake3.Hasher
 	decoder Decoder
@@ -39,7 +44,7 @@ type worker struct {
 }
 
 var workers = sync.Pool{New: func() any {
-	return &worker{out: make([]byte, outBuffer), body: bufio.NewReaderSize(nil, inBuffer), hasher: newKeyed(&dataKey)}
+	return &worker{body: bufio.NewReaderSize(nil, inBuffer), hasher: newKeyed(&dataKey)}
 }}
 
 // run fetches a job until it is complete. A failed attempt is made anew for
@@ -142,12 +147,15 @@ func (t *transfer) attempt(ctx context.Context, j *job) (generation int, err err
 	if cr := x.Header.Get("Content-Range"); !strings.HasPrefix(cr, fmt.Sprintf("bytes %d-%d/", j.first, j.last)) || x.ContentLength >= 0 && x.ContentLength != length {
 		return generation, &Error{Kind: ErrProtocol, Xorb: j.xorb, URL: redact(x.at), Message: fmt.Sprintf("asked for bytes %d-%d, got %.64q with %d bytes", j.first, j.last, cr, x.ContentLength)}
 	}
-	in := &counted{r: x, left: length, total: &t.received}
+	in := &counted{t: t, r: x, left: length}
 	w := workers.Get().(*worker)
 	w.t = t
 	w.body.Reset(in)
 	err = w.deliver(j, in)
-	w.t = nil
+	if t.lender != nil && w.out != nil {
+		t.lender.FreeBlock(w.out)
+	}
+	w.t, w.out = nil, nil
 	w.body.Reset(nil)
 	workers.Put(w)
 	var e *Error
@@ -199,7 +207,7 @@ func (w *worker) unpack(j *job, in *counted) error {
 		if err != nil {
 			return in.short(err)
 		}
-		if h.Scheme == SchemeNone {
+		if h.Scheme == SchemeNone && w.t.lender == nil {
 			// The stored bytes are the chunk: no copy of them is needed.
 			if err := w.flush(j); err != nil {
 				return err
@@ -211,24 +219,46 @@ func (w *worker) unpack(j *job, in *counted) error {
 			_, _ = w.body.Discard(h.Stored) // was peeked
 			continue
 		}
-		used := w.used()
-		if used+h.Size > outBuffer {
+		if w.used()+h.Size > len(w.out) || w.t.lender != nil && len(w.ends) > 0 && time.Since(w.since) > patience {
 			if err := w.flush(j); err != nil {
 				return err
 			}
-			used = 0
+			if err := w.room(); err != nil {
+				return err
+			}
 		}
+		used := w.used()
 		if err := w.decoder.Decode(w.out[used:used+h.Size], h, stored); err != nil {
 			return err
 		}
 		_, _ = w.body.Discard(h.Stored) // was peeked
 		if len(w.ends) == 0 {
 			w.first = i
+			if w.t.lender != nil {
+				w.since = time.Now()
+			}
 		}
 		w.ends = append(w.ends, used+h.Size)
 	}
 	if j.until == j.end && (w.body.Buffered() > 0 || in.left > 0) {
 		return corrupt("%d bytes follow the last chunk of the range", int64(w.body.Buffered())+in.left)
+	}
+	return nil
+}
+
+// room makes sure that there is memory to unpack into.
+func (w *worker) room() (err error) {
+	switch {
+	case w.out != nil:
+	case w.t.lender == nil:
+		if w.own == nil {
+			w.own = make([]byte, outBuffer)
+		}
+		w.out = w.own
+	default:
+		if w.out, err = w.t.lender.Block(); err != nil {
+			return &Error{Kind: ErrOutput, Err: err}
+		}
 	}
 	return nil
 }
@@ -274,6 +304,7 @@ func (w *worker) flush(j *job) error {
 func (w *worker) emit(j *job, buf []byte) error {
 	ends := w.ends
 	w.ends = w.ends[:0]
+	lent := w.t.lender != nil // then buf is the block
 	first, last := w.first, w.first+uint32(len(ends))
 	begin := func(i uint32) int {
 		if i == first {
@@ -303,7 +334,7 @@ func (w *worker) emit(j *job, buf []byte) error {
 			w.restart(j)
 			return corrupt("chunks %d-%d unpack to %d bytes, expected %d", t.start, t.end, n, t.size)
 		}
-		if err := w.t.write(t.off+t.pos, data); err != nil {
+		if err := w.put(t.off+t.pos, data, lent && lo == first && j.alone(t, last)); err != nil {
 			return err
 		}
 		t.pos += int64(len(data))
@@ -317,6 +348,36 @@ func (w *worker) emit(j *job, buf []byte) error {
 	}
 	j.next = last
 	return nil
+}
+
+// alone reports whether no other term than t, which does, needs a chunk before
+// last that was not delivered.
+func (j *job) alone(t *term, last uint32) bool {
+	for _, o := range j.open() {
+		if o.start >= last {
+			break
+		}
+		if o != t && !o.done && o.end > j.next {
+			return false
+		}
+	}
+	return true
+}
+
+// put writes data at off. With give the data is all that the lent block is
+// needed for, and the block goes with it.
+func (w *worker) put(off int64, data []byte, give bool) error {
+	r := Range{off, off + int64(len(data))}
+	if give && w.t.want.covers(r) {
+		b := w.out
+		w.out = nil
+		if err := w.t.lender.WriteBlock(b, len(data), off); err != nil {
+			return &Error{Kind: ErrOutput, Err: err}
+		}
+		w.t.wrote(r)
+		return nil
+	}
+	return w.t.write(off, data)
 }
 
 // restart forgets what was delivered of terms that are not complete. Hashes
@@ -336,9 +397,9 @@ func (w *worker) restart(j *job) {
 
 // counted reads at most left bytes of an answer.
 type counted struct {
-	r     io.Reader
-	left  int64
-	total interface{ Add(int64) int64 }
+	t    *transfer
+	r    io.Reader
+	left int64
 }
 
 func (c *counted) Read(p []byte) (int, error) {
@@ -347,7 +408,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	}
 	n, err := c.r.Read(p[:min(int64(len(p)), c.left)])
 	c.left -= int64(n)
-	c.total.Add(int64(n))
+	c.t.received.Add(int64(n))
+	c.t.ramp.Add(n)
 	return n, err
 }
 

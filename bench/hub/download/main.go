@@ -63,6 +63,7 @@ func main() {
 	dir := flag.String("dir", "", "where to write (default: a temporary folder)")
 	python := flag.String("python", "", "interpreter with huggingface_hub and hf_xet")
 	node := flag.String("node", "", "folder in which @huggingface/hub is installed")
+	only := flag.String("only", "", "clients to run, as in \"ours http,gomlx http\" (default: all)")
 	child := flag.String("child", "", "internal: what a child process does")
 	flag.Parse()
 	if *child != "" {
@@ -80,7 +81,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = compare(tmp, *size<<20, *runs, *python, *node)
+	err = compare(tmp, *size<<20, *runs, *python, *node, *only)
 	if err := errors.Join(err, os.RemoveAll(tmp)); err != nil {
 		log.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func (j job) serve() error {
 	return err
 }
 
-func compare(tmp string, size int64, runs int, python, node string) error {
+func compare(tmp string, size int64, runs int, python, node, only string) error {
 	served := filepath.Join(tmp, "served")
 	if err := content(filepath.Join(served, repo, "main", file), size); err != nil {
 		return err
@@ -161,6 +162,9 @@ func compare(tmp string, size int64, runs int, python, node string) error {
 	}
 	if node != "" {
 		roles = append(roles, "javascript http", "javascript xet")
+	}
+	if only != "" {
+		roles = strings.Split(only, ",")
 	}
 	order := slices.Clone(roles)
 	plain, checked := map[string][]float64{}, map[string][]float64{}
