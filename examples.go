@@ -137,7 +137,7 @@ func (r *road) searchTies(ctx context.Context, spec architectures.InputSpec, d a
 	if keep == 0 {
 		keep = defaultTies
 	}
-	all, err := validation.DomainTies(ctx, r.device, validation.Choice{Block: block, Output: d.BlockOutput, Top: d.Top}, keep)
+	all, err := validation.DomainTies(ctx, r.device, validation.Choice{Block: block, Output: d.BlockOutput, Top: d.Top, IDs: spec.IDs}, keep)
 	return append(ties, all...), err
 }
 

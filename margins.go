@@ -26,7 +26,7 @@ func (r *road) measureMargins(ctx context.Context, compiled *finitepass.Result) 
 			continue
 		}
 		m, err := validation.DomainMargins(ctx, r.device,
-			validation.Choice{Block: lookup, Output: d.BlockOutput, Top: d.Top, Rows: routeRows(report.Profiles)},
+			validation.Choice{Block: lookup, Output: d.BlockOutput, Top: d.Top, IDs: r.o.ReachableIDs, Rows: routeRows(report.Profiles)},
 			outputBound(report.Comparison, d))
 		if err != nil {
 			return nil, fmt.Errorf("block %q: %w", d.Block, err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/hfcompress/compress/architectures"
@@ -24,6 +23,9 @@ type Choice struct {
 	Block  nn.TokenBlock
 	Output string
 	Top    int // 0 for 1
+	// IDs, when not empty, are the only elements to look at: a block may refuse the
+	// others.
+	IDs []int
 	// Rows are the row counts of the calls that look at the domain, since a block
 	// may compute in another way at another; nil for 256 alone.
 	Rows []int
@@ -38,7 +40,8 @@ type Margins struct {
 	Block  string `json:"block"`
 	Output string `json:"output"`
 	Top    int    `json:"top"`
-	// Elements is the size of the domain.
+	// Elements is how many elements were looked at: the whole domain, or those that
+	// may occur.
 	Elements int `json:"elements"`
 	// Smallest is the smallest margin, at the element At.
 	Smallest float64 `json:"smallest"`
@@ -71,17 +74,20 @@ func DomainMargins(ctx context.Context, dev nn.Device, c Choice, bound float64) 
 	if !(bound >= 0) {
 		return nil, fmt.Errorf("%w: bound %v", ErrMargins, bound)
 	}
-	m := &Margins{Output: c.Output, Top: max(1, c.Top), Elements: c.Block.NumTokens(), Bound: bound}
-	margins := make([]float64, m.Elements)
-	for i := range margins {
-		margins[i] = math.Inf(1)
-	}
-	err := c.scan(ctx, dev, func(id int, margin float64) { margins[id] = min(margins[id], margin) })
+	ids := c.ids()
+	m := &Margins{Output: c.Output, Top: max(1, c.Top), Elements: len(ids), Bound: bound}
+	margins := make(map[int]float64, len(ids))
+	err := c.scan(ctx, dev, func(id int, margin float64) {
+		if have, seen := margins[id]; !seen || margin < have {
+			margins[id] = margin
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
-	for id, margin := range margins {
-		if id == 0 || margin < m.Smallest {
+	for i, id := range ids {
+		margin := margins[id]
+		if i == 0 || margin < m.Smallest {
 			m.Smallest, m.At = margin, id
 		}
 		if bound > 0 && !(margin > 2*bound) {
@@ -134,6 +140,18 @@ func DomainTies(ctx context.Context, dev nn.Device, c Choice, keep int) ([]Tie, 
 	return ties, nil
 }
 
+// ids lists the elements to look at.
+func (c Choice) ids() []int {
+	if len(c.IDs) > 0 {
+		return c.IDs
+	}
+	all := make([]int, c.Block.NumTokens())
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
 // scanRows is the row count of the calls that scan a domain.
 const scanRows = 256
 
@@ -166,11 +184,12 @@ func (c Choice) scan(ctx context.Context, dev nn.Device, f func(id int, margin f
 
 // scanAt scans by calls of so many rows, the last one filled up from the start.
 func (c Choice) scanAt(ctx context.Context, dev nn.Device, rows, at int, row *chooser, f func(id int, margin float64)) error {
-	n := c.Block.NumTokens()
+	all := c.ids()
+	n := len(all)
 	ids := make([]int, rows)
 	for from := 0; from < n; from += rows {
 		for i := range ids {
-			ids[i] = (from + i) % n
+			ids[i] = all[(from+i)%n]
 		}
 		t, err := c.call(ctx, dev, ids, at)
 		if err != nil {

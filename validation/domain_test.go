@@ -95,6 +95,15 @@ func TestDomainAgreesWithItsDefinition(t *testing.T) {
 		if m.Decided() != (undecided == 0) {
 			rt.Fatalf("decided %v", m.Decided())
 		}
+		if n > 3 { // of some elements
+			c := c
+			c.IDs = []int{0, 2, n - 1}
+			some, err := validation.DomainMargins(context.Background(), dev, c, bound)
+			want := min(margins[0], margins[2], margins[n-1])
+			if err != nil || some.Elements != 3 || some.Smallest != want || margins[some.At] != want {
+				rt.Fatalf("%+v, %v, expected %v", some, err, want)
+			}
+		}
 		keep := rapid.IntRange(1, 20).Draw(rt, "keep")
 		ties, err := validation.DomainTies(context.Background(), dev, c, keep)
 		if err != nil || len(ties) != min(keep, n) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -73,7 +74,7 @@ func TestParse(t *testing.T) {
 	if want := []string{"norm", "q.w", "q.b", "kv.w", "score.w"}; !slices.Equal(blocks[0].Removes, want) {
 		t.Errorf("removes %v, expected %v", blocks[0].Removes, want)
 	}
-	if in := b.Inputs(); in != (architectures.InputSpec{Vocabulary: 11, MaxPositions: 16, PadToken: 2, Masks: true}) {
+	if in := b.Inputs(); !reflect.DeepEqual(in, architectures.InputSpec{Vocabulary: 11, MaxPositions: 16, PadToken: 2, Masks: true}) {
 		t.Errorf("%+v", in)
 	}
 	if d := b.Decisions(); !slices.Equal(d, []architectures.Decision{{Output: "router", Top: 2, Block: "tokens", BlockOutput: "score"}}) {
