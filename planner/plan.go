@@ -62,6 +62,7 @@ func makePlan(c Checkpoint, o Options) (*Plan, error) {
 		}
 		for i := range f.passes {
 			if declared && f.passes[i].fromBlueprint() {
+				m.lend(&f.passes[i], p.Passes)
 				continue
 			}
 			if q, ok := m.pass(&f.passes[i], o); ok {
@@ -77,6 +78,17 @@ func makePlan(c Checkpoint, o Options) (*Plan, error) {
 	p.Listed = p.total(func(q *Pass) bool { return q.Verdict == Saves })
 	p.Possible = p.total(func(q *Pass) bool { return q.Verdict != Refused })
 	return p, nil
+}
+
+// lend gives the conditions that are declared of a pass to the blueprint's block
+// that changes the same tensors.
+func (m *model) lend(d *pass, blocks []Pass) {
+	removes := m.find(d.removes...)
+	for i := range blocks {
+		if blocks[i].Needs == nil && slices.Equal(blocks[i].touched, removes) {
+			blocks[i].Needs = d.needs
+		}
+	}
 }
 
 // pass counts one declared pass; false leaves it out of the report.
