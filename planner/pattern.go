@@ -3,6 +3,7 @@ package planner
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // pattern matches tensor names: # stands for a number, and {a,b} for either of
@@ -10,7 +11,19 @@ import (
 // itself.
 type pattern struct{ re *regexp.Regexp }
 
+// compiled holds the patterns of the declarations, which are few and fixed.
+var compiled sync.Map
+
 func compile(text string) pattern {
+	if p, ok := compiled.Load(text); ok {
+		return p.(pattern)
+	}
+	p := translate(text)
+	compiled.Store(text, p)
+	return p
+}
+
+func translate(text string) pattern {
 	var b strings.Builder
 	b.WriteByte('^')
 	depth := 0
