@@ -165,8 +165,11 @@ func Decode(dst, enc []byte, limits Limits) ([]byte, error) {
 	start := len(dst)
 	out := grow(dst, int(m.size))
 	err = each(len(chunks), limits.Workers, func(i int) error {
-		at := start + i*m.ChunkBytes()
-		return m.DecodeChunk(out[at:at+m.ChunkSize(i)], i, chunks[i])
+		var ahead prefetch
+		if next := i + max(limits.Workers, 1); next < len(chunks) {
+			ahead = newPrefetch(chunks[next], m.chunkOf(out[start:], next))
+		}
+		return m.decodeChunk(m.chunkOf(out[start:], i), i, chunks[i], ahead)
 	})
 	if err != nil {
 		return dst, err

@@ -10,6 +10,11 @@ import (
 // [Model.ChunkSize] bytes; its content is undefined after an error. It is safe for
 // concurrent use.
 func (m *Model) DecodeChunk(dst []byte, i int, enc []byte) error {
+	return m.decodeChunk(dst, i, enc, prefetch{})
+}
+
+// decodeChunk is DecodeChunk that fetches other memory meanwhile.
+func (m *Model) decodeChunk(dst []byte, i int, enc []byte, ahead prefetch) error {
 	if i < 0 || i >= m.Chunks() || len(dst) != m.ChunkSize(i) {
 		return fmt.Errorf("floatcodec: chunk %d with %d bytes does not belong to this model of %d bytes", i, len(dst), m.size)
 	}
@@ -19,6 +24,10 @@ func (m *Model) DecodeChunk(dst []byte, i int, enc []byte) error {
 	s := scratchPool.Get().(*scratch)
 	defer scratchPool.Put(s)
 	s.first = int64(i) << m.chunkLog
+	s.runs.st.ahead = ahead
+	if !haveKernels {
+		s.touched ^= touch(enc) ^ touch(dst)
+	}
 	err := m.decodeBody(dst, enc[4], enc[chunkHeader:len(enc):len(enc)], s)
 	// Decoders are safe on any bytes, and their passes bring these close: the
 	// checksum is cheapest afterwards. It has the say on what is wrong.
@@ -167,14 +176,14 @@ func readBytes(dst, b []byte, c *coder, s *scratch) ([]byte, error) {
 			return nil, err
 		}
 		return b, decodeZstd(dst, stream)
-	case streamHuffman, streamRuns:
+	case streamHuffman:
 		if c == nil || c.huff == nil {
 			break
 		}
 		if stream, b, err = cutSized(b); err != nil {
 			return nil, err
 		}
-		return b, s.decodeHuffman(method[0], stream, len(dst), c.decoder(), func(blocks []uint16, sym []byte) {
+		return b, s.decodeHuffman(stream, len(dst), c.decoder(), func(blocks []uint16, sym []byte) {
 			for _, block := range blocks {
 				k := copy(dst[int(block)*blockLen:], sym[:min(len(sym), blockLen)])
 				sym = sym[k:]
@@ -185,17 +194,11 @@ func readBytes(dst, b []byte, c *coder, s *scratch) ([]byte, error) {
 }
 
 // decodeHuffman decodes n symbols and hands them out by blocks, in any order.
-func (s *scratch) decodeHuffman(method byte, payload []byte, n int, tables []decodeTable, emit func(blocks []uint16, sym []byte)) error {
-	if method == streamRuns {
-		if err := s.runs.init(payload, n, tables); err != nil {
-			return err
-		}
-		return s.runs.each(emit)
-	}
-	if err := s.huff.init(payload, n, tables); err != nil {
+func (s *scratch) decodeHuffman(payload []byte, n int, tables []decodeTable, emit func(blocks []uint16, sym []byte)) error {
+	if err := s.runs.init(payload, n, tables); err != nil {
 		return err
 	}
-	return s.huff.each(func(first int, sym []byte) { emit([]uint16{uint16(first / blockLen)}, sym) })
+	return s.runs.each(emit)
 }
 
 // lowSource is where the bytes of a low stream come from: either one byte per
@@ -260,7 +263,7 @@ func skipSymbols(b []byte, n int) (stream, rest []byte, err error) {
 		return cut(b, n)
 	case streamConstant:
 		return cut(b, 1)
-	case streamHuffman, streamZstd, streamRANS, streamRuns:
+	case streamHuffman, streamZstd, streamRANS:
 		return cutSized(b)
 	}
 	return nil, nil, fmt.Errorf("%w: unknown stream method %d", ErrCorrupt, method[0])
@@ -370,11 +373,11 @@ func (m *Model) mergeStreams(dst []byte, n int, method byte, stream []byte, src 
 		}
 	}
 	switch method {
-	case streamHuffman, streamRuns:
+	case streamHuffman:
 		if m.syms == nil || m.syms.huff == nil {
 			return fmt.Errorf("%w: Huffman stream without tables", ErrCorrupt)
 		}
-		return s.decodeHuffman(method, stream, n, m.syms.decoder(), emitRun)
+		return s.decodeHuffman(stream, n, m.syms.decoder(), emitRun)
 	case streamRANS:
 		if m.syms == nil || m.syms.rans == nil {
 			return fmt.Errorf("%w: rANS stream without tables", ErrCorrupt)

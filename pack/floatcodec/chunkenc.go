@@ -21,10 +21,9 @@ const (
 const (
 	streamRaw      = iota // bytes as they are; fields packed
 	streamConstant        // one byte, repeated
-	streamHuffman         // the model's Huffman tables, as earlier encoders wrote them
+	streamHuffman         // the model's Huffman tables, symbols in runs by table
 	streamZstd            // a zstd frame, one byte per element
 	streamRANS            // the model's rANS tables
-	streamRuns            // the model's Huffman tables, symbols in runs by table
 )
 
 // chunkHeader is the size of the checksum and the kind.
@@ -46,10 +45,11 @@ type scratch struct {
 	mask   []byte
 	alt    []byte
 	exc    []exception
-	huff   huffReader
 	runs   runReader
 	first  int64  // the chunk's first element in the tensor
 	tables []byte // the rANS table of each symbol
+
+	touched byte // of no meaning: what touch read
 }
 
 var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
@@ -362,7 +362,7 @@ func (m *Model) appendSymbols(dst, sym []byte, s *scratch) []byte {
 	}
 	start, over := len(dst), len(s.exc)
 	missing := func(i int) { s.exc = append(s.exc, exception{i, int(sym[i])}) }
-	method := byte(streamRuns)
+	method := byte(streamHuffman)
 	if m.syms.rans != nil {
 		method = streamRANS
 	}
@@ -452,7 +452,7 @@ func appendBytes(dst, b []byte, c *coder, level Level, tryZstd bool) []byte {
 	best := len(b)
 	if c != nil {
 		complete := true
-		dst = append(dst, streamRuns)
+		dst = append(dst, streamHuffman)
 		dst = appendSized(dst, func(dst []byte) []byte {
 			return c.encoder().append(dst, b, func(int) { complete = false })
 		})

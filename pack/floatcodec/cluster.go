@@ -241,7 +241,7 @@ func (c *coder) expect(blocks []blockStats, sampled int, total int64) uint64 {
 	if c.rans != nil {
 		fixed += chunks * c.lanes * 4
 	} else {
-		fixed += chunks * 4 * (segments - 1)
+		fixed += chunks * 3 * (maxStreams - 1)
 	}
 	choice := uint64(total) / blockLen * uint64(selectorBits(len(c.huff)+len(c.rans)))
 	return scale(sum, uint64(total), uint64(sampled)) + (uint64(fixed)*8+choice)*costUnit

@@ -8,9 +8,11 @@ import (
 const (
 	// blockLen is the number of elements that share a table.
 	blockLen = 256
-	// segments is the number of bit streams in a payload, so that a decoder can
-	// work on several at once.
-	segments = 4
+	// maxStreams is the number of bit streams in a payload of manySymbols or more,
+	// so that a decoder can work on several at once; a smaller one has a single
+	// stream.
+	maxStreams  = 4
+	manySymbols = 1536
 	// runBlocks is the number of blocks in a run: with a table, their symbols
 	// stay in the first-level cache.
 	runBlocks = 64
@@ -112,8 +114,13 @@ func (h *huffCoder) choose(block []byte) (table, bits int) {
 
 func selectorBits(tables int) int { return bits.Len(uint(tables - 1)) }
 
-// segmentBlocks returns the number of blocks in n symbols and in each segment.
-func segmentBlocks(n int) (blocks, each int) {
-	blocks = (n + blockLen - 1) / blockLen
-	return blocks, (blocks + segments - 1) / segments
+// streamsOf returns the number of bit streams in the payload of n symbols.
+func streamsOf(n int) int {
+	if n < manySymbols {
+		return 1
+	}
+	return maxStreams
 }
+
+// blocksOf returns the number of blocks in n symbols.
+func blocksOf(n int) int { return (n + blockLen - 1) / blockLen }

@@ -34,7 +34,7 @@
 	LOOKUP(R11, R15)
 
 // func decodeRun(s *runState)
-TEXT ·decodeRun(SB), NOSPLIT, $64-8
+TEXT ·decodeRun(SB), NOSPLIT, $96-8
 	MOVQ s+0(FP), AX
 	MOVQ 0(AX), SI
 	MOVQ 8(AX), BX
@@ -55,6 +55,14 @@ TEXT ·decodeRun(SB), NOSPLIT, $64-8
 	MOVQ CX, 48(SP)
 	MOVQ 112(AX), CX
 	MOVQ CX, 56(SP)
+	MOVQ 120(AX), CX
+	MOVQ CX, 64(SP)
+	MOVQ 128(AX), CX
+	MOVQ CX, 72(SP)
+	MOVQ 136(AX), CX
+	MOVQ CX, 80(SP)
+	MOVQ 144(AX), CX
+	MOVQ CX, 88(SP)
 	SUBQ $2, R8
 	SUBQ $2, R9
 	SUBQ $2, R10
@@ -77,8 +85,28 @@ runloop:
 	REFILL(R11, 24)
 	ROUND
 	ROUND
+
+	// Lookups leave time to fetch what is needed soon.
+	MOVQ 64(SP), AX
+	CMPQ AX, 72(SP)
+	JHS  fetchedin
+	PREFETCHT0 0(AX)
+	PREFETCHT0 64(AX)
+	ADDQ $128, AX
+	MOVQ AX, 64(SP)
+
+fetchedin:
 	ROUND
 	ROUND
+	MOVQ 80(SP), AX
+	CMPQ AX, 88(SP)
+	JHS  fetchedout
+	PREFETCHT0 0(AX)
+	PREFETCHT0 64(AX)
+	ADDQ $128, AX
+	MOVQ AX, 80(SP)
+
+fetchedout:
 	ROUND
 	CMPQ R12, 32(SP)
 	JHI  stepped
@@ -113,6 +141,10 @@ stepped:
 	MOVQ   R13, 64(AX)
 	MOVQ   R14, 72(AX)
 	MOVQ   R15, 80(AX)
+	MOVQ   64(SP), CX
+	MOVQ   CX, 120(AX)
+	MOVQ   80(SP), CX
+	MOVQ   CX, 136(AX)
 	RET
 
 // func leadingZeros(x uint64) uint64

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	formatVersion = 1
+	formatVersion = 2
 
 	// ChunkElements is the number of elements in every chunk but the last.
 	ChunkElements = 1 << chunkLog

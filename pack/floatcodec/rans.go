@@ -166,7 +166,7 @@ func (r *ransCoder) append(dst, sym, tables []byte, missing func(i int)) []byte 
 	n := len(sym)
 	if tables == nil {
 		tables = make([]byte, n)
-		blocks, _ := segmentBlocks(n)
+		blocks := blocksOf(n)
 		sel := bitWriter{dst: dst}
 		for b := range blocks {
 			lo, hi := b*blockLen, min(n, (b+1)*blockLen)
@@ -230,13 +230,13 @@ func commonest(t *[256]ransSymbol, filler byte) ransSymbol {
 func (c *coder) ransDecode(sym, payload, tables []byte) error {
 	n := len(sym)
 	dec := c.ransDecoder()
-	blocks, _ := segmentBlocks(n)
-	var sel selectors
+	blocks := blocksOf(n)
 	b := payload
+	var choices []uint8
 	var err error
 	if tables == nil {
-		sel.bits = selectorBits(len(dec))
-		if sel.b, b, err = cut(b, (blocks*sel.bits+7)/8); err != nil {
+		choices = make([]uint8, blocks)
+		if b, err = readSelectors(choices, b, len(dec)); err != nil {
 			return err
 		}
 	}
@@ -254,10 +254,8 @@ func (c *coder) ransDecode(sym, payload, tables []byte) error {
 		lo, hi := blk*blockLen, min(n, (blk+1)*blockLen)
 		if tables != nil {
 			b, err = ransMixed(sym[lo:hi], b, &x, c.lanes-1, dec, tables[lo:hi])
-		} else if t := sel.at(blk); t < len(dec) {
-			b, err = ransBlock(sym[lo:hi], b, &x, c.lanes-1, &dec[t])
 		} else {
-			err = fmt.Errorf("%w: no table %d", ErrCorrupt, t)
+			b, err = ransBlock(sym[lo:hi], b, &x, c.lanes-1, &dec[choices[blk]])
 		}
 		if err != nil {
 			return err

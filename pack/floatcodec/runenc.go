@@ -20,18 +20,18 @@ type blockOrder struct {
 }
 
 // set fills the order from the table of each block.
-func (o *blockOrder) set(blocks int, table func(b int) int) {
-	o.list = slices.Grow(o.list[:0], blocks)[:blocks]
+func (o *blockOrder) set(choices []uint8) {
+	o.list = slices.Grow(o.list[:0], len(choices))[:len(choices)]
 	o.counts = [maxTables]int{}
-	for b := range blocks {
-		o.counts[table(b)]++
+	for _, t := range choices {
+		o.counts[t&(maxTables-1)]++
 	}
 	var next [maxTables]int
 	for t := 1; t < maxTables; t++ {
 		next[t] = next[t-1] + o.counts[t-1]
 	}
-	for b := range blocks {
-		t := table(b)
+	for b, t := range choices {
+		t &= maxTables - 1
 		o.list[next[t]] = uint16(b)
 		next[t]++
 	}
@@ -56,10 +56,10 @@ func runSymbols(blocks []uint16, n int) int {
 	return (len(blocks)-1)*blockLen + min(blockLen, n-last)
 }
 
-// quarter returns where the part of a run of n symbols lies that belongs to
-// stream s.
-func quarter(n, s int) (lo, hi int) {
-	q := (n + segments - 1) / segments
+// share returns where the part of a run of n symbols lies that belongs to stream
+// s of so many streams.
+func share(n, s, streams int) (lo, hi int) {
+	q := (n + streams - 1) / streams
 	return min(s*q, n), min((s+1)*q, n)
 }
 
@@ -68,7 +68,7 @@ type runEncoder struct {
 	choices []uint8
 	order   blockOrder
 	run     [runBlocks * blockLen]byte
-	streams [segments]streamWriter
+	streams [maxStreams]streamWriter
 	missing []int
 }
 
@@ -102,16 +102,17 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 		sel.put(uint64(t), uint(selectorBits(len(h.lens))))
 	}
 	dst = sel.flush()
-	e.order.set(blocks, func(b int) int { return int(e.choices[b]) })
-	// Runs round up to multiples of segments, by up to one symbol per stream.
+	e.order.set(e.choices)
+	// Runs round up to multiples of streams, by up to one symbol per stream.
 	runs := blocks/runBlocks + maxTables
-	for s := range e.streams {
-		e.streams[s] = streamWriter{dst: resize(e.streams[s].dst, (n/segments+2*runs)*maxCodeLen/8+maxBlockBytes)}
+	streams := streamsOf(n)
+	for s := range streams {
+		e.streams[s] = streamWriter{dst: resize(e.streams[s].dst, (n/streams+2*runs)*maxCodeLen/8+maxBlockBytes)}
 	}
 	e.order.runs(func(t int, list []uint16) {
 		run := e.gather(sym, list)
-		for s := range segments {
-			lo, hi := quarter(len(run), s)
+		for s := range streams {
+			lo, hi := share(len(run), s, streams)
 			for lo < hi {
 				k := min(hi-lo, blockLen)
 				if h.encode(&e.streams[s], t, run[lo:lo+k]) {
@@ -125,13 +126,13 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 			}
 		}
 	})
-	for s := range segments {
+	for s := range streams {
 		e.streams[s].flush()
-		if s < segments-1 {
+		if s < streams-1 {
 			dst = binary.AppendUvarint(dst, uint64(e.streams[s].pos))
 		}
 	}
-	for s := range segments {
+	for s := range streams {
 		dst = append(dst, e.streams[s].dst[:e.streams[s].pos]...)
 	}
 	slices.SortFunc(e.missing, func(a, b int) int { return cmp.Compare(a, b) })

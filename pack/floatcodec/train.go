@@ -111,7 +111,7 @@ func (t *Trainer) add(chunk int, raw []byte) error {
 	for _, s := range t.scales {
 		s.add(int64(chunk)<<chunkLog, raw, t.model.layout)
 	}
-	blocks, _ := segmentBlocks(n)
+	blocks := blocksOf(n)
 	budget := sampleBlocks[t.opts.Level] // shared out evenly among the chunks
 	if t.opts.Level == Fast && t.model.size < 1<<20 {
 		budget /= 2 // there is less to save
