@@ -36,9 +36,10 @@ type Client struct {
 	// parallelFrom is the size from which one file is fetched in ranges.
 	parallelFrom int64
 
-	// now and random are replaced in tests.
-	now    func() time.Time
-	random func() float64
+	// foldsCase, now and random are replaced in tests.
+	foldsCase func(dir string) bool
+	now       func() time.Time
+	random    func() float64
 }
 
 // New checks the options and makes a client. It opens no connection and
@@ -74,8 +75,9 @@ func New(opts Options) (*Client, error) {
 		conns:        make(chan struct{}, o.MaxConns),
 		parallelFrom: parallelFrom,
 
-		now:    time.Now,
-		random: randomUnit,
+		foldsCase: foldsCase,
+		now:       time.Now,
+		random:    randomUnit,
 	}
 	c.locks.try = lockFile
 	c.symlinks.disabled = o.DisableSymlinks

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/hub/hubtest"
+	"github.com/hfcompress/compress/hub/xet/xettest"
 )
 
 func gitOID(b []byte) string {
@@ -161,5 +162,54 @@ func TestConnectionBudget(t *testing.T) {
 	}
 	if n := s.BodyBytes(onCDN); n != 6*3<<20 {
 		t.Errorf("%d bytes sent", n)
+	}
+}
+
+// TestRequestCounts holds the client to what a call may cost: cold the commit,
+// the listing's pages and each file, warm one question, for a commit hash none.
+func TestRequestCounts(t *testing.T) {
+	files := demoFiles()
+	delete(files, "empty.txt") // needs no request
+	commit := func(s *hubtest.Server) string { return s.Commit("", "org/demo", "main") }
+	for name, tc := range map[string]struct {
+		xet       *xettest.Options
+		hub, cold int // requests to the Hub, and to the storage
+	}{
+		// Commit, three pages, three plain files, two redirects.
+		"http": {nil, 1 + 3 + 3 + 2, 2},
+		// Commit, three pages, three plain files, one token; no question for
+		// a Xet file.
+		"xet": {&xettest.Options{}, 1 + 3 + 3 + 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHub(t, hubtest.Options{PageSize: 3, Xet: tc.xet, Repos: []hubtest.Repo{{ID: "org/demo", Revisions: map[string]hubtest.Files{"main": files}}}})
+			count := func(what string, wantHub, wantCDN int, call func() error) {
+				t.Helper()
+				s.Forget()
+				if err := call(); err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				atCDN := s.Count(onCDN)
+				if atHub := s.Count(nil) - atCDN; atHub != wantHub || atCDN != wantCDN {
+					t.Errorf("%s: %d requests to the Hub and %d to the storage, want %d and %d", what, atHub, atCDN, wantHub, wantCDN)
+				}
+			}
+			c := newClient(t, s)
+			snapshot := func(rev string) func() error {
+				return func() error { return second(c.Snapshot(t.Context(), demo, rev, hub.SnapshotOptions{})) }
+			}
+			count("cold", tc.hub, tc.cold, snapshot("main"))
+			count("warm", 1, 0, snapshot("main"))
+			count("warm by hash", 0, 0, snapshot(commit(s)))
+			count("file by hash", 0, 0, func() error { return second(c.Download(t.Context(), demo, commit(s), "config.json")) })
+			count("warm file", 1, 0, func() error { return second(c.Download(t.Context(), demo, "main", "config.json")) })
+			count("listing by hash", 0, 0, func() error { return second(c.List(t.Context(), demo, hub.Commit(commit(s)))) })
+			dir := t.TempDir()
+			to := func() error { return second(c.SnapshotTo(t.Context(), demo, commit(s), dir, hub.SnapshotOptions{})) }
+			count("directory from the cache", 0, 0, to)
+			count("directory again", 0, 0, to)
+			c = newClient(t, s)
+			count("cold by hash", tc.hub-1, tc.cold, snapshot(commit(s)))
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // The kinds of failure. Match them with errors.Is.
@@ -102,7 +103,21 @@ func (e *Error) Error() string {
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
 	}
-	return redactText(b.String())
+	return redactText(oneLine(b.String()))
+}
+
+// oneLine takes line ends and control characters out of a text: a server's
+// words must not steer the terminal that shows them.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsControl(r):
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // Unwrap lets errors.Is and errors.As see the kind and the cause.

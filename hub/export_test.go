@@ -108,3 +108,9 @@ func (n *countTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp.Body = &connBody{ReadCloser: resp.Body, release: sync.OnceFunc(func() { n.add(-1) })}
 	return resp, nil
 }
+
+// FoldsCaseForTest says whether the file system takes capitals for small
+// letters.
+func (c *Client) FoldsCaseForTest(folds bool) {
+	c.foldsCase = func(string) bool { return folds }
+}

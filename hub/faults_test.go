@@ -104,6 +104,7 @@ func TestFaultsThatStay(t *testing.T) {
 		{"page", hubtest.Fault{Kind: hubtest.HTML, Method: "GET"}, hub.ErrContent, []string{"HTML page"}},
 		{"gzip", hubtest.Fault{Kind: hubtest.Gzip, Origin: "cdn"}, hub.ErrContent, []string{"encoded"}},
 		{"longer", hubtest.Fault{Kind: hubtest.Longer, Origin: "cdn"}, hub.ErrSize, []string{"expected"}},
+		{"signed error body", hubtest.Fault{Kind: hubtest.Status, Code: 200, Origin: "cdn", Body: `<?xml version="1.0"?><Error><Code>AccessDenied</Code></Error>`}, hub.ErrSize, []string{"expected 300000"}},
 		{"forbidden", hubtest.Fault{Kind: hubtest.Expired, Origin: "cdn"}, hub.ErrForbidden, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -335,7 +335,7 @@ func (c *Client) noteWarning(h http.Header) {
 	for _, w := range h.Values("X-HF-Warning") {
 		topic, text, _ := strings.Cut(w, ";")
 		if _, old := c.warned.LoadOrStore(clip(topic, 64), true); !old {
-			c.log.Warn("the Hub says", "topic", clip(topic, 64), "text", clip(strings.TrimSpace(text), 512))
+			c.log.Warn("the Hub says", "topic", oneLine(clip(topic, 64)), "text", oneLine(clip(strings.TrimSpace(text), 512)))
 		}
 	}
 }

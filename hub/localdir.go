@@ -338,6 +338,9 @@ func (c *Client) snapshotTo(ctx context.Context, r Repo, revision, dir string, o
 			return Snapshot{}, err
 		}
 	}
+	if err := c.checkCollisions(l.dir, selected); err != nil {
+		return Snapshot{}, err
+	}
 	if err := l.prepare(); err != nil {
 		return Snapshot{}, err
 	}

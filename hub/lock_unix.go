@@ -15,18 +15,21 @@ const noFollow = unix.O_NOFOLLOW
 func lockFile(f *os.File) error {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EACCES):
-			return errLocked
-		case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOLCK), errors.Is(err, unix.ENOTSUP):
-			return errNoLocks
-		default:
-			return err
+		if !errors.Is(err, unix.EINTR) {
+			return lockError(err)
 		}
 	}
+}
+
+// lockError says what a failure of flock means.
+func lockError(err error) error {
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK), errors.Is(err, unix.EACCES):
+		return errLocked
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOLCK), errors.Is(err, unix.ENOTSUP):
+		return errNoLocks
+	}
+	return err
 }
 
 func unlockFile(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }

@@ -1,10 +1,14 @@
 package hub
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 )
+
+// errInTheWay: a ref's name is taken by the folder of others, or the reverse.
+var errInTheWay = errors.New("another revision's name is in the way")
 
 // readRef returns the commit that a revision stood for when it was last
 // seen, or "". Spaces and line ends around the hash are tolerated; anything
@@ -45,6 +49,14 @@ func (rc repoCache) writeRef(revision string, cm Commit) error {
 	if b, err := readSmall(p, maxSmallFile); err == nil && string(b) == string(cm) {
 		return nil
 	}
+	if ok, _ := isDir(p); ok {
+		return errInTheWay
+	}
+	for dir := filepath.Dir(p); len(dir) > len(rc.dir); dir = filepath.Dir(dir) {
+		if regular(dir) {
+			return errInTheWay
+		}
+	}
 	if err := os.MkdirAll(extended(filepath.Dir(p)), 0o777); err != nil {
 		return err
 	}
@@ -62,7 +74,13 @@ func (c *Client) prepare(rc repoCache, revision string, cm Commit) error {
 	}
 	tagCache(rc.root)
 	if err := rc.writeRef(revision, cm); err != nil && !readOnly(err) {
-		return &Error{Kind: ErrCache, Err: err}
+		// A branch x may have been replaced by x/y, or the other way round.
+		// Then the old one's file is in the way, and only the memory of the
+		// name is lost.
+		if !errors.Is(err, errInTheWay) {
+			return &Error{Kind: ErrCache, Err: err}
+		}
+		c.log.Debug("ref not remembered", "err", err)
 	}
 	return nil
 }

@@ -61,6 +61,9 @@ func (c *Client) snapshot(ctx context.Context, r Repo, revision string, o Snapsh
 		return Snapshot{}, err
 	}
 	s := Snapshot{Dir: rc.snapshot(cm), Commit: cm, Files: selected}
+	if err := c.checkCollisions(rc.root, selected); err != nil {
+		return Snapshot{}, err
+	}
 	missing, err := rc.missing(cm, selected)
 	if err != nil {
 		return Snapshot{}, err

@@ -67,6 +67,50 @@ func TestLockOfAnotherUser(t *testing.T) {
 	}
 }
 
+// A cache of another user that may only be read serves what it has: no error,
+// nothing is written, and what it lacks is an error that says so.
+func TestReadOnlyCacheOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs the right to run a process as another user")
+	}
+	s := newHub(t, hubtest.Options{})
+	dir := t.TempDir()
+	for p := dir; p != filepath.Dir(p) && p != os.TempDir(); p = filepath.Dir(p) {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cache := filepath.Join(dir, "hub")
+	if _, err := newClient(t, s, withCache(cache)).Download(t.Context(), demo, "main", "model.safetensors"); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe := filepath.Join(dir, "helper")
+	copyExe(t, self, exe)
+	setModes(t, cache, 0o555, 0o444)
+	before := listing(t, cache)
+	get := func(file string) (string, error) {
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), fmt.Sprintf(`HUB_TEST_HELPER={"Endpoint":%q,"Cache":%q,"Repo":"org/demo","File":%q}`, s.URL(), cache, file))
+		cmd.Dir = dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := get("model.safetensors"); err != nil {
+		t.Errorf("a cached file: %s, %v", out, err)
+	}
+	if out, err := get("config.json"); err == nil || !strings.Contains(out, "permission denied") {
+		t.Errorf("a file that is not cached: %s, %v", out, err)
+	}
+	if after := listing(t, cache); after != before {
+		t.Errorf("the cache changed:\n%s\nbecame\n%s", before, after)
+	}
+}
+
 func copyExe(t *testing.T, from, to string) {
 	src, err := os.Open(from)
 	if err != nil {
