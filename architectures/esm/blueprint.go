@@ -147,9 +147,8 @@ func (c *Config) slots() run.Slots {
 	return run.Slots{{Path: BlockPath, Tokens: c.VocabSize, Outputs: append(c.outputs(), residual)}}
 }
 
-// Inputs says what the model takes. With token dropout, ids from <mask> on are
-// left out: a model whose block was replaced refuses <mask>, which is the last
-// token of the published models.
+// Inputs says what the model takes. With token dropout, examples leave <mask>
+// out: a model whose block was replaced refuses it.
 func (b *Blueprint) Inputs() architectures.InputSpec {
 	c := &b.cfg
 	spec := architectures.InputSpec{
@@ -158,8 +157,12 @@ func (b *Blueprint) Inputs() architectures.InputSpec {
 		PadToken:     max(c.PadToken, 0),
 		Masks:        true,
 	}
-	if c.TokenDropout && c.MaskToken > spec.PadToken {
-		spec.Vocabulary = c.MaskToken
+	if c.TokenDropout {
+		for id := range c.VocabSize {
+			if id != c.MaskToken {
+				spec.IDs = append(spec.IDs, id)
+			}
+		}
 	}
 	return spec
 }

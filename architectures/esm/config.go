@@ -44,7 +44,7 @@ type Config struct {
 
 // Bounds on what a configuration may ask for.
 const (
-	maxVocab        = 1 << 24
+	maxVocab        = 1 << 20
 	maxHidden       = 1 << 17
 	maxIntermediate = 1 << 20
 	maxLayers       = 1 << 10
