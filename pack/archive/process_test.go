@@ -44,12 +44,20 @@ type helperJob struct {
 	Overwrite        bool
 	// Report prints how many bytes are done, as they are.
 	Report bool
+	// Room, if not 0, is how long a file may become: what is written beyond fails as
+	// it does on a full disk.
+	Room uint64
 }
 
 func helper(job string) error {
 	var j helperJob
 	if err := json.Unmarshal([]byte(job), &j); err != nil {
 		return err
+	}
+	if j.Room > 0 {
+		if err := limitFiles(j.Room); err != nil {
+			return err
+		}
 	}
 	ctx := context.Background()
 	report := func(n int64) {
@@ -189,6 +197,95 @@ func TestKilledUnpack(t *testing.T) {
 				t.Errorf("killed at %d: %s has %d bytes", at, name, len(got[name]))
 			}
 		}
+	}
+}
+
+// What a killed process left is removed by the next one, and nothing that another
+// is still writing.
+func TestKilledUnpackIsCleared(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.hfa")
+	files := map[string][]byte{"a": random(rand.New(rand.NewPCG(72, 1)), 4<<20), "b": {1}}
+	if err := os.WriteFile(path, packTree(t, files, archive.Options{}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, existing := range []bool{false, true} {
+		parent := t.TempDir()
+		dir := filepath.Join(parent, "out")
+		if existing {
+			dir = parent
+		}
+		killAt(t, helperJob{Op: "unpack", Archive: path, Dir: dir, Overwrite: true}, 1<<20)
+		foreign := filepath.Join(parent, ".out.keep.tmp")
+		if err := os.WriteFile(foreign, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := mustOpen(t, path, archive.ReadOptions{}).Unpack(t.Context(), dir, archive.UnpackOptions{Overwrite: true}); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		entries, err := os.ReadDir(parent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		want := []string{".out.keep.tmp", "out"}
+		if existing {
+			want = []string{".out.keep.tmp", "a", "b"}
+		}
+		if canLockDirs && !slices.Equal(left, want) {
+			t.Errorf("left %q, want %q", left, want)
+		}
+	}
+}
+
+// A disk that is full: one clear error, and everything as it was.
+func TestNoRoom(t *testing.T) {
+	if !canLimitFiles {
+		t.Log("this system has no limit on the length of files")
+		return
+	}
+	files := map[string][]byte{"a.bin": random(rand.New(rand.NewPCG(73, 1)), 3<<20), "b.bin": {1, 2}}
+	src := writeTree(t, files)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.hfa")
+	for _, room := range []uint64{1, 1000, 1 << 20, 3 << 20} {
+		fails(t, helperJob{Op: "pack", Archive: path, Dir: src, Room: room})
+		wantEntries(t, dir)
+	}
+	if err := os.WriteFile(path, packTree(t, files, archive.Options{}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	wantEntries(t, dir, "x.hfa")
+	for _, room := range []uint64{1, 1 << 20, 3<<20 - 1} {
+		fails(t, helperJob{Op: "unpack", Archive: path, Dir: filepath.Join(dir, "out"), Room: room})
+		fails(t, helperJob{Op: "unpack", Archive: path, Dir: dir, Room: room})
+		wantEntries(t, dir, "x.hfa")
+	}
+}
+
+// fails runs a helper that must fail with a line that names what happened.
+func fails(t *testing.T, j helperJob) {
+	t.Helper()
+	cmd, _ := startHelper(t, j)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("%+v: %v", j, err)
+	}
+}
+
+func wantEntries(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s has %q, want %q", dir, got, want)
 	}
 }
 

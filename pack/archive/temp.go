@@ -48,8 +48,7 @@ func removeStale(dir, prefix string) {
 		return // the file itself will say what is wrong
 	}
 	for _, e := range entries {
-		if !e.Type().IsRegular() || !strings.HasPrefix(e.Name(), prefix) || !strings.HasSuffix(e.Name(), ".tmp") ||
-			len(e.Name()) != len(prefix)+12+len(".tmp") {
+		if !e.Type().IsRegular() || !temporary(e.Name(), prefix) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
@@ -61,5 +60,45 @@ func removeStale(dir, prefix string) {
 			os.Remove(path)
 		}
 		f.Close()
+	}
+}
+
+// temporary reports whether a name is one of those that are made up here.
+func temporary(name, prefix string) bool {
+	return len(name) == len(prefix)+12+len(".tmp") && strings.HasPrefix(name, prefix) && strings.HasSuffix(name, ".tmp")
+}
+
+// lockDir locks a temporary directory for as long as this process lives, or
+// until the function that it returns is called. Where that cannot be done,
+// removeStaleDirs removes nothing.
+func lockDir(path string) (unlock func()) {
+	d, err := os.Open(path)
+	if err != nil {
+		return func() {}
+	}
+	tryLock(d)
+	return func() { d.Close() }
+}
+
+// removeStaleDirs removes directories that killed processes left. One that has
+// just been made, and is not locked yet, is empty: it is left alone.
+func removeStaleDirs(dir, prefix string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil || !canLock {
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !temporary(e.Name(), prefix) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		d, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		if names, err := d.Readdirnames(1); err == nil && len(names) > 0 && tryLock(d) {
+			os.RemoveAll(path)
+		}
+		d.Close()
 	}
 }

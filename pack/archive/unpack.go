@@ -24,6 +24,9 @@ type UnpackOptions struct {
 	Progress func(file string, done, total int64)
 }
 
+// tempPrefix begins the names of directories in which files wait for theirs.
+const tempPrefix = ".unpack-"
+
 // Unpack writes all files to dir, which is made if it is not there. Each file's
 // SHA-256 is compared before any of them gets its name: after an error dir is as
 // it was, except that with Overwrite a failure of the file system at the very
@@ -32,7 +35,8 @@ type UnpackOptions struct {
 //
 // Names that some file system takes for the same, or that stand in each other's
 // way, are refused, with an error that wraps [ErrName]; files that exist, with
-// [ErrExists]. Memory is bounded as described for the package.
+// [ErrExists]. What a killed process left under temporary names is removed by the
+// next Unpack to the same place. Memory is bounded as described for the package.
 func (r *Reader) Unpack(ctx context.Context, dir string, o UnpackOptions) (err error) {
 	names := newNameSet()
 	for i := range r.x.files {
@@ -57,11 +61,13 @@ func (r *Reader) Unpack(ctx context.Context, dir string, o UnpackOptions) (err e
 	if err := r.mayWrite(root, o.Overwrite); err != nil {
 		return err
 	}
-	temp := ".unpack-" + rand.Text()[:12] + ".tmp"
+	removeStaleDirs(dir, tempPrefix)
+	temp := tempPrefix + rand.Text()[:12] + ".tmp"
 	if err := root.Mkdir(temp, 0o700); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, root.RemoveAll(temp)) }()
+	defer lockDir(filepath.Join(dir, temp))()
 	within, err := root.OpenRoot(temp)
 	if err != nil {
 		return err
@@ -80,10 +86,13 @@ func (r *Reader) unpackNew(ctx context.Context, dir string, o UnpackOptions) (er
 	if err := os.MkdirAll(parent, 0o777); err != nil {
 		return err
 	}
-	temp := filepath.Join(parent, "."+filepath.Base(dir)+"."+rand.Text()[:12]+".tmp")
+	prefix := "." + filepath.Base(dir) + "."
+	removeStaleDirs(parent, prefix)
+	temp := filepath.Join(parent, prefix+rand.Text()[:12]+".tmp")
 	if err := os.Mkdir(temp, 0o777); err != nil {
 		return err
 	}
+	defer lockDir(temp)()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.RemoveAll(temp))
