@@ -121,6 +121,21 @@ type InputSpec struct {
 	PadToken int
 	// Masks says that attention_mask and position_ids are understood.
 	Masks bool
+	// Further lists other integer inputs; all of them may be left out of a call.
+	Further []FurtherInput
+}
+
+// FurtherInput is an integer input beside input_ids, I64 of two axes.
+type FurtherInput struct {
+	// Name is the input's, such as "token_type_ids" or "decoder_input_ids".
+	Name string
+	// Values bounds it: 0 ≤ value < Values.
+	Values int
+	// OwnLength says that it has as many rows as input_ids, of any length; else it
+	// has the shape of input_ids.
+	OwnLength bool
+	// Padding says that it is a mask: 1, and 0 behind the end of a shorter sequence.
+	Padding bool
 }
 
 // Size is the number of ids that examples may use.

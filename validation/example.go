@@ -52,10 +52,16 @@ func Digest(examples []Example) string {
 // positions is the number of token positions that an example makes a model
 // compute.
 func (e Example) positions() int {
-	if t := e.Inputs.Tensors[inputIDs]; t != nil {
-		return t.Len()
+	n := 0
+	for _, t := range e.Inputs.Tensors { // a decoder's may be longer than input_ids
+		n = max(n, t.Len())
 	}
-	return 0
+	return n
+}
+
+// isUsual reports whether an input is one that every token model may have.
+func isUsual(name string) bool {
+	return name == inputIDs || name == attentionMask || name == positionIDs
 }
 
 // Names that inputs and flags have in the reference implementation.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/internal/strictjson"
@@ -93,11 +95,13 @@ func Parse(data []byte, limits Limits) ([]Example, error) {
 
 // fileExample is one example of the JSON form.
 type fileExample struct {
-	Name          string          `json:"name,omitempty"`
-	InputIDs      [][]int64       `json:"input_ids"`
-	AttentionMask [][]int64       `json:"attention_mask,omitempty"`
-	PositionIDs   [][]int64       `json:"position_ids,omitempty"`
-	Flags         map[string]bool `json:"flags,omitempty"`
+	Name          string    `json:"name,omitempty"`
+	InputIDs      [][]int64 `json:"input_ids"`
+	AttentionMask [][]int64 `json:"attention_mask,omitempty"`
+	PositionIDs   [][]int64 `json:"position_ids,omitempty"`
+	// Inputs are the model's further ones by name.
+	Inputs map[string][][]int64 `json:"inputs,omitempty"`
+	Flags  map[string]bool      `json:"flags,omitempty"`
 }
 
 type fileExamples struct {
@@ -148,6 +152,16 @@ func parseJSON(data []byte, limits Limits) ([]Example, error) {
 				return nil, fmt.Errorf("example %.80q, %s: %w", name, in.name, err)
 			}
 			inputs.Tensors[in.name] = t
+		}
+		for _, other := range slices.Sorted(maps.Keys(e.Inputs)) {
+			if isUsual(other) {
+				return nil, fmt.Errorf("example %.80q: %s is no further input: it has a key of its own", name, other)
+			}
+			t, err := rectangle(e.Inputs[other])
+			if err != nil {
+				return nil, fmt.Errorf("example %.80q, %.80s: %w", name, other, err)
+			}
+			inputs.Tensors[other] = t
 		}
 		out = append(out, Example{name, inputs})
 	}
@@ -220,7 +234,7 @@ func checkInputs(in architectures.Inputs, spec architectures.InputSpec) error {
 		if t == nil {
 			continue
 		}
-		if !spec.Masks {
+		if !spec.Masks && !slices.ContainsFunc(spec.Further, func(f architectures.FurtherInput) bool { return f.Name == input.name }) {
 			return fmt.Errorf("the model takes no %s", input.name)
 		}
 		if !t.Shape().Equal(shape) {
@@ -230,12 +244,38 @@ func checkInputs(in architectures.Inputs, spec architectures.InputSpec) error {
 			return err
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(in.Tensors)) {
+		if isUsual(name) {
+			continue
+		}
+		if err := checkFurther(in.Tensors[name], name, shape, spec); err != nil {
+			return err
+		}
+	}
 	for flag := range in.Flags {
 		if flag != flagHiddenStates && flag != flagAttentions {
 			return fmt.Errorf("unknown flag %.40q", flag)
 		}
 	}
 	return nil
+}
+
+// checkFurther holds an input against the specification. Without a vocabulary
+// there is none, and any input will do.
+func checkFurther(t *tensor.Tensor, name string, ids tensor.Shape, spec architectures.InputSpec) error {
+	at := slices.IndexFunc(spec.Further, func(f architectures.FurtherInput) bool { return f.Name == name })
+	if at < 0 {
+		if spec.Vocabulary == 0 {
+			return inRange(t, math.MaxInt64, name)
+		}
+		return fmt.Errorf("the model takes no %.80s", name)
+	}
+	f := spec.Further[at]
+	shape := t.Shape()
+	if len(shape) != 2 || shape[0] != ids[0] || shape[1] < 1 || !f.OwnLength && shape[1] != ids[1] {
+		return fmt.Errorf("%w: %s have shape %v, %s have %v", tensor.ErrShape, name, shape, inputIDs, ids)
+	}
+	return inRange(t, int64(f.Values), name)
 }
 
 func positionLimit(spec architectures.InputSpec) int64 {
@@ -255,8 +295,7 @@ func inRange(t *tensor.Tensor, limit int64, what string) error {
 }
 
 // WriteFile keeps examples, such as those of [NearTies], in the JSON form that
-// [ReadFile] reads. The file appears whole or not at all. Inputs other than
-// input_ids, attention_mask and position_ids are refused.
+// [ReadFile] reads. The file appears whole or not at all.
 func WriteFile(path string, examples []Example) error {
 	data, err := Format(examples)
 	if err != nil {
@@ -303,7 +342,10 @@ func Format(examples []Example) ([]byte, error) {
 			case positionIDs:
 				out.PositionIDs = rows
 			default:
-				return nil, fmt.Errorf("example %q: the file form has no input %q", e.Name, name)
+				if out.Inputs == nil {
+					out.Inputs = map[string][][]int64{}
+				}
+				out.Inputs[name] = rows
 			}
 		}
 		file.Examples = append(file.Examples, out)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/tensor"
 	"github.com/hfcompress/compress/validation"
 )
 
@@ -209,7 +210,11 @@ func TestWriteFile(t *testing.T) {
 	if err := validation.WriteFile(filepath.Join(dir, "none", "x.json"), examples); err == nil {
 		t.Error("wrote into a directory that is not there")
 	}
-	examples[0].Inputs.Tensors["pixels"] = examples[0].Inputs.Tensors["input_ids"]
+	pixels, err := tensor.FromFloat32s([]float32{1}, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples[0].Inputs.Tensors["pixels"] = pixels
 	if _, err := validation.Format(examples); err == nil || !strings.Contains(err.Error(), "pixels") {
 		t.Error(err)
 	}

@@ -52,7 +52,8 @@ func (o Options) effective(spec architectures.InputSpec) Options {
 // Generate makes examples for a model that takes token ids: every token in a
 // call of its own, row counts around powers of two and around the given
 // boundaries, pairs of tokens, batches, long and repetitive sequences and, when
-// the model understands masks, right and left padding. All ask for hidden
+// the model understands masks, right and left padding, and any further inputs in
+// several shapes. All ask for hidden
 // states and, up to a length, for attention weights. It gives nothing for an
 // empty vocabulary.
 func Generate(spec architectures.InputSpec, o Options) []Example {
@@ -64,6 +65,9 @@ func Generate(spec architectures.InputSpec, o Options) []Example {
 	g.rowCounts() // few, and the most telling: they come before the budget is spent
 	if spec.Masks {
 		g.padded()
+	}
+	for _, f := range spec.Further {
+		g.further(f)
 	}
 	g.batches()
 	g.repeated()
@@ -106,6 +110,11 @@ func (g *generator) batch(sequences, length int) [][]int {
 // are masks and positions by input name.
 func (g *generator) add(name string, rows [][]int, extra ...map[string][][]int) {
 	positions := len(rows) * len(rows[0])
+	for _, m := range extra {
+		for _, values := range m {
+			positions = max(positions, len(values)*len(values[0]))
+		}
+	}
 	if g.names[name] || positions == 0 || g.spent+positions > g.o.MaxPositions {
 		return
 	}
@@ -257,6 +266,46 @@ func (g *generator) repeated() {
 		}
 	}
 	g.add("alternate", [][]int{ids})
+}
+
+// further gives an input beside input_ids to calls of several shapes: every value
+// in turn, as far as the singles go, random ones, and padding.
+func (g *generator) further(f architectures.FurtherInput) {
+	if f.Values < 1 {
+		return
+	}
+	with := func(name string, ids [][]int, values [][]int) {
+		g.add(f.Name+"-"+name, ids, map[string][][]int{f.Name: values})
+	}
+	lengths := []int{1, min(7, g.o.MaxLength), max(1, g.o.MaxLength/2)}
+	for _, n := range []int{1, 3} {
+		for _, length := range lengths {
+			ids, own := g.batch(n, length), length
+			if f.OwnLength {
+				own = max(1, lengths[len(lengths)-1]-length+1)
+			}
+			values := make([][]int, n)
+			for i := range values {
+				values[i] = make([]int, own)
+				end := max(1, own-2*i) // of padding: the first sequence is the longest
+				for j := range values[i] {
+					switch {
+					case !f.Padding:
+						values[i][j] = g.rng.IntN(f.Values)
+					case j < end:
+						values[i][j] = 1
+					}
+				}
+			}
+			with(fmt.Sprintf("%dx%d", n, length), ids, values)
+		}
+	}
+	if f.Padding {
+		return
+	}
+	for _, v := range sample(f.Values, max(1, g.o.MaxSingles/8)) {
+		with(fmt.Sprintf("value-%d", v), [][]int{g.ids(1)}, [][]int{{v}})
+	}
 }
 
 // padded covers batches of sequences of different lengths, padded on either

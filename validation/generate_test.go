@@ -227,3 +227,70 @@ func TestNearTiesErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Further inputs come in their own shapes and ranges, survive a file, and are
+// held against the specification there.
+func TestFurtherInputs(t *testing.T) {
+	spec := architectures.InputSpec{Vocabulary: 9, Further: []architectures.FurtherInput{
+		{Name: "token_type_ids", Values: 2},
+		{Name: "decoder_input_ids", Values: 40, OwnLength: true},
+		{Name: "attention_mask", Values: 2, Padding: true},
+	}}
+	examples := validation.Generate(spec, validation.Options{})
+	seen, shapes, values := map[string]int{}, map[bool]int{}, map[int64]bool{}
+	hidden := 0
+	for _, e := range examples {
+		ids := e.Inputs.Tensors["input_ids"].Shape()
+		for _, f := range spec.Further {
+			x := e.Inputs.Tensors[f.Name]
+			if x == nil {
+				continue
+			}
+			seen[f.Name]++
+			if s := x.Shape(); s[0] != ids[0] || s[1] < 1 || !f.OwnLength && s[1] != ids[1] {
+				t.Errorf("%s: %s has shape %v, input_ids %v", e.Name, f.Name, s, ids)
+			} else if f.OwnLength {
+				shapes[s[1] == ids[1]]++
+			}
+			for _, v := range x.Int64s() {
+				if v < 0 || v >= int64(f.Values) {
+					t.Errorf("%s: %s is %d", e.Name, f.Name, v)
+				}
+				if f.OwnLength {
+					values[v] = true
+				}
+				if f.Padding && v == 0 {
+					hidden++
+				}
+			}
+		}
+	}
+	if len(seen) != 3 || shapes[false] == 0 || len(values) != 40 || hidden == 0 {
+		t.Errorf("inputs %v, lengths like input_ids or not %v, %d values, %d hidden positions", seen, shapes, len(values), hidden)
+	}
+
+	text, err := validation.Format(examples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := validation.Parse(text, validation.Limits{Spec: spec})
+	if err != nil || validation.Digest(back) != validation.Digest(examples) {
+		t.Errorf("read back: %v", err)
+	}
+	free := []byte(`[{"input_ids": [[1]], "inputs": {"labels": [[1], [2]]}}]`)
+	if _, err := validation.Parse(free, validation.Limits{}); err != nil {
+		t.Errorf("without a specification: %v", err)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"unknown":       {`[{"input_ids": [[1]], "inputs": {"labels": [[1]]}}]`, "takes no labels"},
+		"value":         {`[{"input_ids": [[1]], "inputs": {"token_type_ids": [[2]]}}]`, "token_type_ids [0 0] is 2"},
+		"length":        {`[{"input_ids": [[1]], "inputs": {"token_type_ids": [[1, 1]]}}]`, "token_type_ids have shape [1,2]"},
+		"sequences":     {`[{"input_ids": [[1]], "inputs": {"decoder_input_ids": [[1], [2]]}}]`, "decoder_input_ids have shape [2,1]"},
+		"of its own":    {`[{"input_ids": [[1]], "inputs": {"attention_mask": [[1]]}}]`, "a key of its own"},
+		"not rectangle": {`[{"input_ids": [[1]], "inputs": {"decoder_input_ids": []}}]`, "no sequences"},
+	} {
+		if _, err := validation.Parse([]byte(c.text), validation.Limits{Spec: spec}); !errors.Is(err, validation.ErrFile) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

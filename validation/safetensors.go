@@ -40,7 +40,8 @@ func parseSafetensors(data []byte, limits Limits) ([]Example, error) {
 		if dot := strings.LastIndexByte(e.name, '.'); dot >= 0 {
 			example, input = e.name[:dot], e.name[dot+1:]
 		}
-		if example == "" || input != inputIDs && input != attentionMask && input != positionIDs {
+		further := slices.ContainsFunc(limits.Spec.Further, func(f architectures.FurtherInput) bool { return f.Name == input })
+		if example == "" || !isUsual(input) && !further {
 			return nil, fmt.Errorf("tensor %.80q: want <example>.%s, .%s or .%s", e.name, inputIDs, attentionMask, positionIDs)
 		}
 		t, err := integers(e, body)

@@ -176,5 +176,6 @@ func (b *Blueprint) Inputs() architectures.InputSpec {
 		MaxPositions: b.cfg.Positions,
 		PadToken:     max(b.cfg.PadToken, 0),
 		Masks:        true,
+		Further:      []architectures.FurtherInput{{Name: "token_type_ids", Values: b.cfg.TokenTypes}},
 	}
 }

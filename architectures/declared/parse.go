@@ -33,7 +33,7 @@ const (
 	maxDepth     = 6
 	maxRepeat    = 1 << 10
 	maxRepeated  = 16 << 20 // bytes of a repetition's steps, times its count
-	maxNodes     = 1 << 14 // layers and steps, repetitions counted
+	maxNodes     = 1 << 14  // layers and steps, repetitions counted
 	maxOutputs   = 64
 	maxPatterns  = 256
 )

@@ -128,5 +128,8 @@ func (c *Config) slots() run.Slots {
 
 // Inputs says what the model takes.
 func (b *Blueprint) Inputs() architectures.InputSpec {
-	return architectures.InputSpec{Vocabulary: b.cfg.SourceVocab}
+	return architectures.InputSpec{
+		Vocabulary: b.cfg.SourceVocab,
+		Further:    []architectures.FurtherInput{{Name: decoderIDs, Values: b.cfg.TargetVocab, OwnLength: true}},
+	}
 }

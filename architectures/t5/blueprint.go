@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/architectures/internal/batch"
 	"github.com/hfcompress/compress/architectures/internal/run"
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/loader"
@@ -192,5 +193,15 @@ func (c *Config) slots() run.Slots {
 
 // Inputs says what the model takes.
 func (b *Blueprint) Inputs() architectures.InputSpec {
-	return architectures.InputSpec{Vocabulary: b.cfg.VocabSize, PadToken: max(b.cfg.PadToken, 0)}
+	spec := architectures.InputSpec{
+		Vocabulary: b.cfg.VocabSize,
+		PadToken:   max(b.cfg.PadToken, 0),
+		Further:    []architectures.FurtherInput{{Name: batch.Mask, Values: 2, Padding: true}},
+	}
+	if !b.cfg.EncoderOnly {
+		spec.Further = append(spec.Further,
+			architectures.FurtherInput{Name: decoderIDs, Values: b.cfg.VocabSize, OwnLength: true},
+			architectures.FurtherInput{Name: decoderMask, Values: 2, Padding: true})
+	}
+	return spec
 }
