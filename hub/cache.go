@@ -145,7 +145,8 @@ func (s *symlinkProbe) symlink(target, name string) error {
 
 // supported probes in a temporary directory of the cache. The result is
 // published only after the probe has ended, so that concurrent callers never
-// act on a guess.
+// act on a guess. The directory is called as what a deletion leaves, so that a
+// prune takes away the probe of a process that was killed.
 func (s *symlinkProbe) supported(dir string) bool {
 	if s.disabled {
 		return false
@@ -155,22 +156,25 @@ func (s *symlinkProbe) supported(dir string) bool {
 	if s.done {
 		return s.ok
 	}
-	tmp, err := os.MkdirTemp(dir, ".symlink-probe-")
-	if err != nil {
-		// Not knowing is not an answer: ask again next time.
-		return true
+	// Not knowing is not an answer: ask again next time.
+	const unknown = true
+	tmp := filepath.Join(dir, ".locks", trashPrefix+randomHex(8))
+	if os.MkdirAll(extended(tmp), 0o777) != nil {
+		return unknown
 	}
-	defer os.RemoveAll(tmp)
-	target := filepath.Join(tmp, "target")
-	if err := os.WriteFile(target, []byte("x"), 0o600); err != nil {
-		return true
+	defer os.RemoveAll(extended(tmp))
+	if os.WriteFile(extended(filepath.Join(tmp, "target")), []byte("x"), 0o600) != nil {
+		return unknown
 	}
-	link := filepath.Join(tmp, "link")
-	err = s.symlink("target", link)
+	link := extended(filepath.Join(tmp, "link"))
+	err := s.symlink("target", link)
 	if err == nil {
-		b, rerr := os.ReadFile(link)
-		err = rerr
-		s.ok = rerr == nil && string(b) == "x"
+		var b []byte
+		b, err = os.ReadFile(link)
+		s.ok = err == nil && string(b) == "x"
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return unknown // a prune was faster
 	}
 	s.done = true
 	return s.ok

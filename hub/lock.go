@@ -132,12 +132,16 @@ func openLockFile(path string) (f *os.File, created bool, err error) {
 	if !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrPermission) {
 		return nil, false, err
 	}
+	refused := errors.Is(err, fs.ErrPermission)
 	// Without O_CREATE: in a sticky directory even opening somebody else's
 	// file with it is refused.
 	f, err = os.OpenFile(p, os.O_RDWR|noFollow, 0)
 	if errors.Is(err, fs.ErrPermission) {
 		// flock needs no write access: a 0644 file of another user works.
 		f, err = os.OpenFile(p, os.O_RDONLY|noFollow, 0)
+	}
+	if errors.Is(err, fs.ErrNotExist) && refused {
+		return nil, false, fs.ErrPermission // none is there and none can be made
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, errLocked // removed just now, try again

@@ -62,8 +62,12 @@ func (c *Client) makePlan(ctx context.Context, r Repo, revision string, o Snapsh
 	return p, nil
 }
 
-// inStore reports whether a download would link to the shared store.
+// inStore reports whether a download would link to the shared store. It does
+// not find out whether the cache can hold links, since that means writing.
 func (c *Client) inStore(rc repoCache, f File) bool {
+	if c.opts.DisableSharedBlobs || c.opts.DisableSymlinks || !isHex(f.XetHash, 64) || !isSHA256(f.Etag()) {
+		return false
+	}
 	store := openStore(rc.root)
-	return store != nil && c.shareable(rc, f) && usable(store.payload(f.XetHash), f.Size)
+	return store != nil && usable(store.payload(f.XetHash), f.Size)
 }

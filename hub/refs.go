@@ -2,6 +2,7 @@ package hub
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,10 +58,16 @@ func (rc repoCache) writeRef(revision string, cm Commit) error {
 			return errInTheWay
 		}
 	}
-	if err := os.MkdirAll(extended(filepath.Dir(p)), 0o777); err != nil {
-		return err
+	for try := 0; ; try++ {
+		if err := os.MkdirAll(extended(filepath.Dir(p)), 0o777); err != nil {
+			return err
+		}
+		err := writeFileAtomic(p, []byte(cm))
+		if !errors.Is(err, fs.ErrNotExist) || try == 5 {
+			return err
+		}
+		// A deletion took the empty folder just now.
 	}
-	return writeFileAtomic(p, []byte(cm))
 }
 
 // prepare makes the directories of a download in the order that scanners of
