@@ -15,14 +15,14 @@ const (
 	firstTicks = 2
 	// settleTicks lets new transfers get up to speed before they are judged
 	// over judgeTicks.
-	settleTicks = 4
-	judgeTicks  = 4
+	settleTicks = 5
+	judgeTicks  = 3
 	// againTicks is how long a result stands before it is put to the test
 	// again: links and servers change their minds.
 	againTicks = 100
 
 	// firstStep is the number of transfers after the first rise.
-	firstStep = 4
+	firstStep = 8
 	// gain is what a rise must bring to stand: a share of the rate before.
 	gain = 1.05
 	// Fast is the rate in bytes per second from which nothing is added: it is

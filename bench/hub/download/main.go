@@ -2,6 +2,8 @@
 // redirect to a second origin or token and store, transfer, cache.
 //
 //	go -C bench/hub/download run . [-size 1024] [-runs 3] [-dir /dev/shm] [-python PY] [-node FOLDER]
+//	go -C bench/hub/download run . -limited [-conn 20] [-link 160] [-rtt 50ms]
+//	go -C bench/hub/download run . -sparse 8192
 //
 // hubtest serves one file of random bytes from a process of its own. The
 // clients take turns, each in a fresh process with an empty cache. Ours checks
@@ -9,7 +11,13 @@
 // others check at most the size, so a second figure adds the time that
 // sha256 takes over their file. -python names an interpreter with
 // huggingface_hub and hf_xet, -node a folder in which @huggingface/hub is
-// installed; without them these clients are left out.
+// installed; without them these clients are left out. At the end the ratios
+// are held against the goals.
+//
+// -limited puts a link of -link MB/s and a round trip of -rtt between our
+// client and a server that gives each connection -conn MB/s, and prints the
+// share of the link that is used. -sparse downloads a file of so many MiB that
+// is nearly all zeros and prints what our client has resident.
 package main
 
 import (
@@ -24,6 +32,8 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,6 +53,8 @@ import (
 const (
 	repo = "org/big"
 	file = "model.safetensors"
+	// xetHash is our client where the Xet hash suffices.
+	xetHash = "ours-xethash xet"
 )
 
 // job is what a child process is told, and what the server says of itself.
@@ -54,6 +66,7 @@ type job struct {
 	SHA256   string
 	Xet      string // Xet hash
 	Token    xet.Token
+	Proxy    string // through which to go, or none
 }
 
 func main() {
@@ -64,6 +77,12 @@ func main() {
 	python := flag.String("python", "", "interpreter with huggingface_hub and hf_xet")
 	node := flag.String("node", "", "folder in which @huggingface/hub is installed")
 	only := flag.String("only", "", "clients to run, as in \"ours http,gomlx http\" (default: all)")
+	limited := flag.Bool("limited", false, "measure a server that limits each connection")
+	var net link
+	flag.Float64Var(&net.conn, "conn", 20, "MB/s of each connection, for -limited")
+	flag.Float64Var(&net.all, "link", 160, "MB/s of all connections, for -limited")
+	flag.DurationVar(&net.rtt, "rtt", 50*time.Millisecond, "round trip, for -limited")
+	sparse := flag.Int64("sparse", 0, "MiB of a sparse file, for the memory it takes")
 	child := flag.String("child", "", "internal: what a child process does")
 	flag.Parse()
 	if *child != "" {
@@ -81,7 +100,18 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = compare(tmp, *size<<20, *runs, *python, *node, *only)
+	b := bench{tmp: tmp, size: *size << 20, random: *size << 20, runs: *runs, python: *python, node: *node}
+	switch {
+	case *limited:
+		err = b.limited(net)
+	case *sparse > 0:
+		b.size, b.random, b.runs = *sparse<<20, min(*sparse<<20, 64<<20), 1
+		err = b.compare([]string{"ours http", "ours xet"})
+	case *only != "":
+		err = b.compare(strings.Split(*only, ","))
+	default:
+		err = b.compare(b.roles())
+	}
 	if err := errors.Join(err, os.RemoveAll(tmp)); err != nil {
 		log.Fatal(err)
 	}
@@ -93,13 +123,21 @@ func (j job) run() error {
 	switch j.Role {
 	case "serve":
 		return j.serve()
-	case "ours http", "ours xet":
-		c, err := hub.New(hub.Options{Endpoint: j.Endpoint, CacheDir: j.Dir, DisableXet: j.Role == "ours http",
+	case "ours http", "ours xet", xetHash:
+		o := hub.Options{Endpoint: j.Endpoint, CacheDir: j.Dir, DisableXet: j.Role == "ours http", XetHashSuffices: j.Role == xetHash,
 			Progress: hub.ObserverFunc(func(e hub.Event) {
 				if e.Kind == hub.FellBack {
 					log.Fatal("fell back: ", e.Err)
 				}
-			})})
+			})}
+		if j.Proxy != "" {
+			u, err := url.Parse(j.Proxy)
+			if err != nil {
+				return err
+			}
+			o.Proxy = func(*http.Request) (*url.URL, error) { return u, nil }
+		}
+		c, err := hub.New(o)
 		if err == nil {
 			_, err = c.Download(ctx, hub.ModelRepo(repo), "main", file)
 		}
@@ -146,56 +184,62 @@ func (j job) serve() error {
 	return err
 }
 
-func compare(tmp string, size int64, runs int, python, node, only string) error {
-	served := filepath.Join(tmp, "served")
-	if err := content(filepath.Join(served, repo, "main", file), size); err != nil {
-		return err
+// bench is what to measure, and where.
+type bench struct {
+	tmp          string
+	size, random int64 // bytes of the file, and how many of them are not zero
+	runs         int
+	python, node string
+}
+
+// roles is all clients that can be run here.
+func (b bench) roles() []string {
+	roles := []string{"ours http", "gomlx http", "ours xet", xetHash, "xetc xet"}
+	if b.python != "" {
+		roles = append(roles, "python http", "python xet")
 	}
-	j, stop, err := job{Role: "serve", Dir: served}.start()
+	if b.node != "" {
+		roles = append(roles, "javascript http", "javascript xet")
+	}
+	return roles
+}
+
+// serve starts the server with the file.
+func (b bench) serve() (j job, stop func(), err error) {
+	served := filepath.Join(b.tmp, "served")
+	if err := content(filepath.Join(served, repo, "main", file), b.random, b.size); err != nil {
+		return j, nil, err
+	}
+	return job{Role: "serve", Dir: served}.start()
+}
+
+func (b bench) compare(roles []string) error {
+	j, stop, err := b.serve()
 	if err != nil {
 		return err
 	}
 	defer stop()
-	roles := []string{"ours http", "gomlx http", "ours xet", "xetc xet"}
-	if python != "" {
-		roles = append(roles, "python http", "python xet")
-	}
-	if node != "" {
-		roles = append(roles, "javascript http", "javascript xet")
-	}
-	if only != "" {
-		roles = strings.Split(only, ",")
-	}
 	order := slices.Clone(roles)
-	plain, checked := map[string][]float64{}, map[string][]float64{}
-	for range runs {
+	found := results{}
+	for range b.runs {
 		for _, role := range order {
-			j.Role, j.Dir = role, filepath.Join(tmp, "cache")
-			r, err := j.measure(python, node)
+			j.Role, j.Dir = role, filepath.Join(b.tmp, "cache")
+			r, err := j.measure(b.python, b.node)
 			if err != nil {
 				return fmt.Errorf("%s: %w", role, err)
 			}
-			plain[role] = append(plain[role], r.wall)
-			checked[role] = append(checked[role], r.wall+r.check)
+			found[role] = append(found[role], r)
 			fmt.Printf("%-16s %7.3f s  cpu %6.3f s  rss %4d MiB  sha256 alone %.3f s\n", role, r.wall, r.cpu, r.rss>>10, r.check)
 		}
 		order = append(order[1:], order[0]) // nobody is always first
 	}
-	fmt.Printf("\nmedians of %d runs, %d MiB; ratios to ours on the same road\n", runs, size>>20)
-	for _, role := range roles {
-		ours := median(plain["ours "+role[strings.LastIndex(role, " ")+1:]])
-		a, b := median(plain[role]), median(checked[role])
-		if strings.HasPrefix(role, "ours") {
-			fmt.Printf("%-16s %7.3f s, %.0f MB/s, checked\n", role, a, float64(size)/1e6/a)
-		} else {
-			fmt.Printf("%-16s %7.3f s: %.2f; with a check %.3f s: %.2f\n", role, a, a/ours, b, b/ours)
-		}
-	}
+	found.print(roles, b.size)
 	return nil
 }
 
-// content writes random bytes, the same in every run.
-func content(path string, size int64) error {
+// content writes random bytes, the same in every run, and makes the file so
+// long.
+func content(path string, random, size int64) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -203,13 +247,8 @@ func content(path string, size int64) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.CopyN(f, rand.NewChaCha8([32]byte{1}), size)
-	return errors.Join(err, f.Close())
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
+	_, err = io.CopyN(f, rand.NewChaCha8([32]byte{1}), random)
+	return errors.Join(err, f.Truncate(size), f.Close())
 }
 
 // command is the process of a role: this program again, or another client.
