@@ -48,7 +48,9 @@ func TestScripts(t *testing.T) {
 // startHub serves the demo model and the dataset org/words. It sets HUB to the
 // address, COMMIT and DEV to the commits of the dataset's branches:
 //
-//	hub [gated]
+//	hub [gated|corrupt]
+//
+// corrupt spoils a byte of big.bin in every answer.
 func startHub(ts *testscript.TestScript, _ bool, args []string) {
 	revisions, err := demomodel.Revisions()
 	ts.Check(err)
@@ -63,6 +65,9 @@ func startHub(ts *testscript.TestScript, _ bool, args []string) {
 	server, err := hubtest.New(hubtest.Options{Repos: []hubtest.Repo{repo, words}})
 	ts.Check(err)
 	ts.Defer(server.Close)
+	if len(args) > 0 && args[0] == "corrupt" {
+		server.Inject(hubtest.Fault{Kind: hubtest.Corrupt, Origin: "cdn", Path: "big.bin", At: 12345, Count: -1})
+	}
 	ts.Setenv("HUB", server.URL())
 	ts.Setenv("COMMIT", server.Commit("dataset", "org/words", "main"))
 	ts.Setenv("DEV", server.Commit("dataset", "org/words", "dev"))
