@@ -27,7 +27,7 @@ const (
 	gain = 1.05
 	// Fast is the rate in bytes per second from which nothing is added: it is
 	// this machine, not a server or a link, that bounds it.
-	Fast = 400e6
+	Fast = 250e6
 )
 
 // Ramp counts the bytes of a download and says how many transfers may run.
