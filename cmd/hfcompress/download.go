@@ -85,6 +85,7 @@ type wanted struct {
 	// file is set where exactly one plain file is named.
 	file    string
 	names   []string // plain files that must be there
+	dirs    []string // directories in which there must be some, with a slash
 	choose  hub.SnapshotOptions
 	ignored bool // patterns that names make pointless
 }
@@ -143,6 +144,7 @@ func (f *downloadFlags) choose(w *wanted, names []string) error {
 		}
 		if isDir {
 			dirs = append(dirs, literal(dir)+"/*")
+			w.dirs = append(w.dirs, name)
 		} else if !slices.Contains(w.names, name) {
 			w.names = append(w.names, name)
 		}
@@ -223,6 +225,9 @@ func (a *app) download(ctx context.Context, f *downloadFlags, w wanted) error {
 	if err != nil {
 		return err
 	}
+	if len(result.Files) == 0 && !result.Unverified {
+		a.warn(nothingMatches)
+	}
 	if f.json {
 		return a.printJSON(result)
 	}
@@ -232,6 +237,8 @@ func (a *app) download(ctx context.Context, f *downloadFlags, w wanted) error {
 	fmt.Fprintln(a.stdout, result.Path)
 	return nil
 }
+
+const nothingMatches = "no file of the repository was chosen"
 
 // fetch downloads one file or a snapshot.
 func fetch(ctx context.Context, c *hub.Client, localDir string, w wanted) (*downloaded, error) {
@@ -270,11 +277,16 @@ func fetch(ctx context.Context, c *hub.Client, localDir string, w wanted) (*down
 	return d, w.complete(snap.Files)
 }
 
-// complete demands the files that were named.
+// complete demands the files and directories that were named.
 func (w wanted) complete(files []hub.File) error {
 	for _, name := range w.names {
 		if !slices.ContainsFunc(files, func(f hub.File) bool { return f.Path == name }) {
 			return &hub.Error{Kind: hub.ErrEntryNotFound, Op: "download", Repo: w.repo, Revision: w.revision, File: name}
+		}
+	}
+	for _, dir := range w.dirs {
+		if !slices.ContainsFunc(files, func(f hub.File) bool { return strings.HasPrefix(f.Path, dir) }) {
+			return &hub.Error{Kind: hub.ErrEntryNotFound, Op: "download", Repo: w.repo, Revision: w.revision, File: dir}
 		}
 	}
 	return nil
@@ -323,6 +335,9 @@ func (a *app) planDownload(ctx context.Context, f *downloadFlags, w wanted) erro
 	}
 	if err := w.complete(listed); err != nil {
 		return err
+	}
+	if len(p.Files) == 0 {
+		a.warn(nothingMatches)
 	}
 	if f.json {
 		return a.printJSON(d)
