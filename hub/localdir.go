@@ -375,6 +375,30 @@ func (l localDir) need(files []File, all bool) int64 {
 	return need
 }
 
+// unverified selects from what lies in the directory, since there is no listing.
+func (l localDir) unverified(cm Commit, o SnapshotOptions) (Snapshot, error) {
+	there, err := filesBelow(l.dir, true)
+	if err != nil {
+		return Snapshot{}, &Error{Kind: ErrCache, Err: err}
+	}
+	for _, name := range o.Files {
+		if there[name] == "" || !exists(there[name]) {
+			return Snapshot{}, &Error{Kind: ErrLocalEntryNotFound, File: name, Err: ErrOffline}
+		}
+	}
+	files := make([]File, 0, len(there))
+	for name, path := range there {
+		if st, err := os.Stat(extended(path)); err == nil {
+			files = append(files, File{Path: name, Size: st.Size()})
+		}
+	}
+	if err := sortFiles(files); err != nil {
+		return Snapshot{}, err
+	}
+	selected, err := o.filter(files)
+	return Snapshot{Dir: l.dir, Commit: cm, Files: selected, Unverified: true}, err
+}
+
 // fallBackTo answers from what is there when the Hub cannot be reached and a
 // listing says that it is complete.
 func (c *Client) fallBackTo(ctx context.Context, r Repo, rc, trees repoCache, l localDir, cm Commit, o SnapshotOptions, cause error) (Snapshot, error) {
@@ -403,7 +427,7 @@ func (c *Client) localSnapshotTo(r Repo, rc, trees repoCache, l localDir, cm Com
 		if ok, _ := isDir(l.dir); !ok {
 			return Snapshot{}, &Error{Kind: ErrLocalEntryNotFound, Err: ErrOffline, Message: l.dir + " does not exist"}
 		}
-		return Snapshot{Dir: l.dir, Commit: cm, Unverified: true}, nil
+		return l.unverified(cm, o)
 	}
 	selected, err := o.filter(files)
 	if err != nil {

@@ -223,3 +223,43 @@ func TestInteropLocalDir(t *testing.T) {
 		t.Errorf("we fetched %d files again", n)
 	}
 }
+
+// Offline and without a listing a directory gives what lies in it, and says
+// that nobody can tell what is missing.
+func TestLocalDirUnverified(t *testing.T) {
+	s := newHub(t, hubtest.Options{})
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, s, offline)
+	snap, err := c.SnapshotTo(t.Context(), demo, "main", dir, hub.SnapshotOptions{Files: []string{"config.json"}})
+	if err != nil || !snap.Unverified || len(snap.Files) != 1 || snap.Files[0].Size != 2 {
+		t.Errorf("%+v, %v", snap, err)
+	}
+	_, err = c.SnapshotTo(t.Context(), demo, "main", dir, hub.SnapshotOptions{Files: []string{"model.safetensors"}})
+	wantErr(t, err, hub.ErrLocalEntryNotFound)
+	_, err = c.SnapshotTo(t.Context(), demo, "main", filepath.Join(dir, "none"), hub.SnapshotOptions{})
+	wantErr(t, err, hub.ErrLocalEntryNotFound)
+	// A complete directory stands in for a Hub that fails, an incomplete one
+	// does not.
+	full := t.TempDir()
+	c = newClient(t, s)
+	if _, err := c.SnapshotTo(t.Context(), demo, "main", full, hub.SnapshotOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Download(t.Context(), demo, "main", "config.json"); err != nil { // remembers the ref
+		t.Fatal(err)
+	}
+	s.Inject(hubtest.Fault{Kind: hubtest.Status, Code: 500, Count: -1, Origin: "hub"})
+	if snap, err = c.SnapshotTo(t.Context(), demo, "main", full, hub.SnapshotOptions{}); err != nil || len(snap.Files) != len(demoFiles()) {
+		t.Errorf("%+v, %v", snap, err)
+	}
+	if err := os.Remove(filepath.Join(full, "README.md")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.SnapshotTo(t.Context(), demo, "main", full, hub.SnapshotOptions{})
+	wantErr(t, err, hub.ErrIncomplete, "README.md")
+	_, err = c.SnapshotTo(t.Context(), demo, "main", dir, hub.SnapshotOptions{})
+	wantErr(t, err, hub.ErrServer)
+}
