@@ -8,6 +8,12 @@
 // variables (HF_HOME, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE, ...) into
 // [Options].
 //
+// A newcomer needs three calls: [Client.Snapshot] for a repository,
+// [Client.Download] for one file, and [Client.SnapshotTo] for a plain
+// directory. [Client.OpenRemote] and [Client.RemoteSafetensors] read without
+// downloading; [Client.Info], [Client.Tree] and their kind ask the Hub;
+// [ScanCache] and [Client.Verify] look after what was downloaded.
+//
 // Three promises hold for every download:
 //
 //   - A file gets its final name only after its size and its digest (SHA-256
