@@ -18,11 +18,10 @@ import (
 
 // maker declares blocks of the package's own layers over any domain.
 type maker struct {
-	t   testing.TB
-	r   *rand.Rand
-	f   *fixture
-	dt  tensor.DType
-	err error
+	t  testing.TB
+	r  *rand.Rand
+	f  *fixture
+	dt tensor.DType
 }
 
 func newMaker(t testing.TB, dev nn.Device, seed uint64, dt tensor.DType) *maker {

@@ -82,7 +82,7 @@ func wideEncoder(t testing.TB, dev nn.Device, rows nn.RowSource, quarter int) *f
 		Embedding: table, EmbeddingSource: rows, EmbeddingName: "embedding",
 		Prefix: []nn.RowLocal{nn.RowNormalize{Eps: 1e-12}},
 		Branches: []nn.Branch{{Name: "tokens", Layers: []nn.RowLocal{
-			linear, nn.Activation{Function: nn.GELU}, norm, scaled(math.Sqrt(float64(quarter))),
+			linear, nn.Activation{Function: nn.GELU}, norm, nn.Scaled{Factor: float32(math.Sqrt(float64(quarter)))},
 		}}},
 	}
 	f.params = append(f.params, loader.Param{Name: "embedding", Shape: tensor.Shape{rows.NumRows(), width}, DTypes: []tensor.DType{tensor.F32}})
@@ -94,14 +94,6 @@ func wideEncoder(t testing.TB, dev nn.Device, rows nn.RowSource, quarter int) *f
 	}
 	return f
 }
-
-// scaled multiplies by a constant.
-type scaled float32
-
-func (c scaled) Forward(s nn.Session, x nn.Array) nn.Array { return s.Scale(x, float32(c)) }
-func (c scaled) OutWidth(in int) (int, error)              { return in, nil }
-func (c scaled) ParamNames() []string                      { return nil }
-func (c scaled) Describe() string                          { return "scale" }
 
 // BenchmarkLarge compiles a wide token encoder and compares it, and reports the
 // time as a multiple of one product over the whole domain, made in calls of the
