@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hfcompress/compress/architectures/declared"
 	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/loader"
 	"github.com/hfcompress/compress/planner"
@@ -42,8 +43,8 @@ type NetworkUse struct {
 
 // PlanHub says what the passes would save on a repository at a revision, from
 // its configurations and the headers of its weight files alone, read by ranges;
-// what the cache holds is read there. Options.Revision, File and Hub are used. A
-// File that is a folder plans what lies in it.
+// what the cache holds is read there. Options.Revision, File, ArchFile and Hub
+// are used. A File that is a folder plans what lies in it.
 func PlanHub(ctx context.Context, repo string, o Options, p planner.Options) (*Planned, error) {
 	o, err := o.check()
 	if err != nil {
@@ -51,6 +52,9 @@ func PlanHub(ctx context.Context, repo string, o Options, p planner.Options) (*P
 	}
 	ref, err := hub.ParseRepo(repo)
 	if err != nil {
+		return nil, err
+	}
+	if err := o.designFor(&p); err != nil {
 		return nil, err
 	}
 	meter := &meter{}
@@ -103,8 +107,11 @@ func PlanHub(ctx context.Context, repo string, o Options, p planner.Options) (*P
 }
 
 // PlanLocal does the same for a directory, an archive or one safetensors file.
-// Options.File is used.
+// Options.File and ArchFile are used.
 func PlanLocal(name string, o Options, p planner.Options) (*Planned, error) {
+	if err := o.designFor(&p); err != nil {
+		return nil, err
+	}
 	shown := name
 	if filepath.Ext(name) == ".safetensors" {
 		name, o.File = filepath.Split(name)
@@ -136,6 +143,20 @@ func PlanLocal(name string, o Options, p planner.Options) (*Planned, error) {
 		return nil, fmt.Errorf("%s: %w", shown, err)
 	}
 	return &Planned{Path: shown, Report: *report}, nil
+}
+
+// designFor enters the architecture file of the options.
+func (o Options) designFor(p *planner.Options) error {
+	text, err := o.readArchFile()
+	if err != nil || text == nil {
+		return err
+	}
+	b, err := declared.Parse(text)
+	if err != nil {
+		return err
+	}
+	p.Blueprint = b
+	return nil
 }
 
 // place is a folder of a source with one checkpoint.

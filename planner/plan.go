@@ -27,6 +27,9 @@ func Make(checkpoints []Checkpoint, o Options) (*Report, error) {
 	if o.Timesteps < 0 || o.Timesteps > maxTimesteps {
 		return nil, fmt.Errorf("timesteps: %d, expected 1 to %d", o.Timesteps, maxTimesteps)
 	}
+	if o.Blueprint != nil && len(checkpoints) > 1 {
+		return nil, fmt.Errorf("an architecture file describes one checkpoint, and there are %d: name one of them", len(checkpoints))
+	}
 	r := &Report{Version: Version, Profiles: o.Profiles, Timesteps: o.Timesteps, Checkpoints: []Plan{}}
 	for _, c := range checkpoints {
 		p, err := makePlan(c, o)
@@ -54,7 +57,16 @@ func makePlan(c Checkpoint, o Options) (*Plan, error) {
 		p.Files = []File{}
 	}
 	f := recognise(m)
-	declared := !o.declared && registered(m, p, o)
+	declared := false
+	switch {
+	case o.Blueprint != nil:
+		if err := given(m, p, o); err != nil {
+			return nil, err
+		}
+		declared = true
+	case !o.declared:
+		declared = registered(m, p, o)
+	}
 	if f != nil {
 		p.Family = f.name
 		if f.note != "" {

@@ -11,7 +11,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/hfcompress/compress/architectures/declared"
 	"github.com/hfcompress/compress/internal/headers"
+	"github.com/hfcompress/compress/loader"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -108,6 +110,55 @@ func TestRegisteredCountsTheSame(t *testing.T) {
 		if compared[must] == 0 {
 			t.Errorf("%s was not compared", must)
 		}
+	}
+}
+
+// A blueprint of the caller's takes the family's place, and has to fit.
+func TestGivenBlueprint(t *testing.T) {
+	dir := filepath.Join("..", "architectures", "declared", "testdata")
+	text, err := os.ReadFile(filepath.Join(dir, "uce.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := declared.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := loader.Open(filepath.Join(dir, "uce.safetensors"), loader.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	c, err := FromLoader(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The file also holds reference outputs, whose names have a slash.
+	c.Tensors = slices.DeleteFunc(c.Tensors, func(x Tensor) bool { return strings.Contains(x.Name, "/") })
+	r, err := Make([]Checkpoint{c}, Options{Blueprint: b, Profiles: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.Checkpoints[0]
+	blocks := b.Blocks()
+	if p.Architecture != declared.Architecture || len(blocks) == 0 || len(p.Passes) < len(blocks) {
+		t.Fatalf("%+v", p)
+	}
+	for i, spec := range blocks {
+		var want int64
+		for _, o := range spec.Outputs {
+			want += int64(o.Width) * int64(o.DType.Size()) * int64(spec.NumTokens)
+		}
+		if q := p.Passes[i]; q.Block != spec.Path || q.Tables != 2 || q.After.Bytes != 2*want {
+			t.Errorf("%+v", q)
+		}
+	}
+	if _, err := Make([]Checkpoint{c, c}, Options{Blueprint: b}); err == nil || !strings.Contains(err.Error(), "one checkpoint, and there are 2") {
+		t.Error(err)
+	}
+	c.Tensors = slices.DeleteFunc(c.Tensors, func(x Tensor) bool { return x.Name == blocks[0].Embedding })
+	if _, err := Make([]Checkpoint{c}, Options{Blueprint: b}); err == nil || !strings.Contains(err.Error(), "is missing") {
+		t.Error(err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/architectures/declared"
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/finitepass"
 	"github.com/hfcompress/compress/loader"
@@ -47,11 +48,41 @@ func registered(m *model, p *Plan, o Options) bool {
 	return true
 }
 
+// given plans the blocks of the blueprint of the options.
+func given(m *model, p *Plan, o Options) error {
+	b := o.Blueprint
+	if d, ok := b.(*declared.Blueprint); ok {
+		var tensors []loader.TensorInfo
+		for _, t := range m.tensors {
+			d, err := tensor.ParseDType(t.DType)
+			if err != nil {
+				d = tensor.Invalid
+			}
+			tensors = append(tensors, loader.TensorInfo{Name: t.Name, DType: d, DTypeName: t.DType, Shape: t.Shape, End: t.Bytes})
+		}
+		bound, err := d.Bind(tensors)
+		if err != nil {
+			return err
+		}
+		b = bound
+	}
+	passes, err := blueprintPasses(m, b, o)
+	if err != nil {
+		return err
+	}
+	p.Architecture, p.Passes = declared.Architecture, append(p.Passes, passes...)
+	return nil
+}
+
 func registeredPasses(m *model, family architectures.Family, o Options) ([]Pass, error) {
 	b, err := family.New(m.parsed)
 	if err != nil {
 		return nil, err
 	}
+	return blueprintPasses(m, b, o)
+}
+
+func blueprintPasses(m *model, b architectures.Blueprint, o Options) ([]Pass, error) {
 	if s, ok := b.(architectures.Scheduled); ok {
 		steps := o.Timesteps
 		if steps == 0 {

@@ -1,6 +1,9 @@
 package planner
 
-import "github.com/hfcompress/compress/tensor"
+import (
+	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/tensor"
+)
 
 // Version is the version of a Report's JSON form.
 const Version = 1
@@ -13,6 +16,10 @@ type Options struct {
 	// Timesteps is the number of timesteps that a caller will declare; 0 takes what
 	// is usual for the family.
 	Timesteps int
+	// Blueprint, when not nil, is the design of the one checkpoint that is planned,
+	// such as of an architecture file. Its blocks are counted in place of those of
+	// a registered family, and it is an error if the checkpoint does not fit it.
+	Blueprint architectures.Blueprint
 
 	declared bool // leaves registered architectures aside, for tests
 }
@@ -34,8 +41,9 @@ type Plan struct {
 	Name string `json:"name"`
 	// Family is the family that was recognised; empty for an unknown one.
 	Family string `json:"family"`
-	// Architecture is the registered architecture whose blocks were counted, empty
-	// when the family is only declared here.
+	// Architecture is the registered architecture whose blocks were counted, or
+	// "declared" for those of [Options].Blueprint; empty when the family is only
+	// declared here.
 	Architecture string `json:"architecture,omitempty"`
 	// Notes are sentences about the checkpoint as a whole, such as why its family
 	// is unknown.

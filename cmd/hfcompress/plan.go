@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	compress "github.com/hfcompress/compress"
+	"github.com/hfcompress/compress/architectures/declared"
 	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/planner"
 )
@@ -19,6 +20,7 @@ import (
 // planFlags are the flags of plan.
 type planFlags struct {
 	revision, file      string
+	archFile            string
 	profiles, timesteps int
 	hub                 hubFlags
 	json, quiet         bool
@@ -51,6 +53,7 @@ family that is not known it says only what names and shapes suggest.`,
 	}
 	cmd.Flags().StringVar(&f.revision, "revision", "main", "branch, tag, refs/pr/N or commit")
 	cmd.Flags().StringVar(&f.file, "file", "", "safetensors file, index or folder, where there are several")
+	cmd.Flags().StringVar(&f.archFile, "arch-file", "", "architecture file whose blocks are counted")
 	cmd.Flags().IntVar(&f.profiles, "profiles", 0, "row-count profiles: each is one more full table")
 	cmd.Flags().IntVar(&f.timesteps, "timesteps", 0, "declared timesteps (default: what is usual for the family)")
 	addHubFlags(cmd, &f.hub)
@@ -62,7 +65,7 @@ func (a *app) plan(ctx context.Context, what string, f *planFlags) error {
 	if f.profiles < 0 {
 		return usagef("--profiles is %d, expected 0 or more", f.profiles)
 	}
-	o := compress.Options{Revision: f.revision, File: f.file}
+	o := compress.Options{Revision: f.revision, File: f.file, ArchFile: f.archFile}
 	var err error
 	if o.Hub, err = a.hubOptions(f.hub); err != nil {
 		return err
@@ -127,7 +130,11 @@ func writeCheckpoint(out io.Writer, p *planner.Plan) error {
 	if family == "" {
 		family = "unknown"
 	}
-	if p.Architecture != "" {
+	switch p.Architecture {
+	case "":
+	case declared.Architecture:
+		family += ", blocks of the architecture file"
+	default:
 		family += ", blocks of the registered architecture " + p.Architecture
 	}
 	fmt.Fprintf(out, "family  %s\n", family)

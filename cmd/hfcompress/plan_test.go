@@ -28,6 +28,7 @@ func TestPlanScripts(t *testing.T) {
 			"planhub":   planHub,
 			"planjson":  planJSON,
 			"demofiles": demoFiles,
+			"tower":     tower,
 			"status":    status,
 		},
 	})
