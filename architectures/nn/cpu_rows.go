@@ -300,14 +300,14 @@ var unary = [...]struct {
 	cost int
 }{
 	SiLU:     {fmath.SiLUs, 10},
-	GELU:     {each(fmath.GELU), 40},
-	GELUTanh: {each(fmath.GELUTanh), 60},
+	GELU:     {fmath.GELUs, 20},
+	GELUTanh: {fmath.GELUTanhs, 20},
 	ReLU:     {each(relu), 2},
 	Tanh:     {each(fmath.Tanh), 50},
 	Sigmoid:  {each(fmath.Sigmoid), 30},
 
-	GELUStepwise:     {each(fmath.GELU), 40},
-	GELUTanhStepwise: {each(fmath.GELUTanh), 60},
+	GELUStepwise:     {fmath.GELUs, 20},
+	GELUTanhStepwise: {fmath.GELUTanhs, 20},
 }
 
 func each(f func(float32) float32) func(dst, src []float32) {

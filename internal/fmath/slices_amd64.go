@@ -48,3 +48,25 @@ func widenF16(dst []float32, src []uint16) int {
 	widenF16x8(&dst[0], &src[0], len(dst)/8)
 	return len(dst) &^ 7
 }
+
+//go:noescape
+func gelu4s(dst, src *float32, blocks int)
+
+//go:noescape
+func geluTanh4s(dst, src *float32, blocks int)
+
+func gelus(dst, src []float32) int {
+	if len(src) < 4 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	gelu4s(&dst[0], &src[0], len(src)/4)
+	return len(src) &^ 3
+}
+
+func geluTanhs(dst, src []float32) int {
+	if len(src) < 4 || !cpu.X86.HasAVX2 {
+		return 0
+	}
+	geluTanh4s(&dst[0], &src[0], len(src)/4)
+	return len(src) &^ 3
+}

@@ -12,7 +12,8 @@ import (
 func TestSlicesAreTheScalarFunctions(t *testing.T) {
 	const block = 1 << 12
 	src, exps, silus := make([]float32, block), make([]float32, block), make([]float32, block)
-	step := uint64(509)
+	gelus, tanhs := make([]float32, block), make([]float32, block)
+	step := uint64(2039)
 	if testing.Short() {
 		step = 8191
 	}
@@ -20,12 +21,20 @@ func TestSlicesAreTheScalarFunctions(t *testing.T) {
 		copy(exps, src[:n])
 		fmath.Exps(exps[:n])
 		fmath.SiLUs(silus[:n], src[:n])
+		fmath.GELUs(gelus[:n], src[:n])
+		fmath.GELUTanhs(tanhs[:n], src[:n])
 		for i, x := range src[:n] {
 			if a, b := exps[i], fmath.Exp(x); math.Float32bits(a) != math.Float32bits(b) {
 				t.Fatalf("exps of %v (%08x): %08x, want %08x", x, math.Float32bits(x), math.Float32bits(a), math.Float32bits(b))
 			}
 			if a, b := silus[i], fmath.SiLU(x); math.Float32bits(a) != math.Float32bits(b) {
 				t.Fatalf("silus of %v (%08x): %08x, want %08x", x, math.Float32bits(x), math.Float32bits(a), math.Float32bits(b))
+			}
+			if a, b := gelus[i], fmath.GELU(x); math.Float32bits(a) != math.Float32bits(b) {
+				t.Fatalf("gelus of %v (%08x): %08x, want %08x", x, math.Float32bits(x), math.Float32bits(a), math.Float32bits(b))
+			}
+			if a, b := tanhs[i], fmath.GELUTanh(x); math.Float32bits(a) != math.Float32bits(b) {
+				t.Fatalf("tanhs of %v (%08x): %08x, want %08x", x, math.Float32bits(x), math.Float32bits(a), math.Float32bits(b))
 			}
 		}
 	}
@@ -38,6 +47,26 @@ func TestSlicesAreTheScalarFunctions(t *testing.T) {
 		}
 	}
 	compare(n)
+	n = 0
+	// Around the bounds of the intervals of erf and tanh, and where they are used.
+	for _, at := range []float32{0x1p-12, 1, 2, 3, 3.9192058, 9.02} {
+		for _, scale := range []float32{1, 1.4142135, 1.1, 0.9, 2} {
+			x := at * scale
+			for range block / 2 {
+				src[n%block], src[n%block+1] = x, -x
+				x = math.Nextafter32(x, 10)
+				if n += 2; n%block == 0 {
+					compare(block)
+				}
+			}
+		}
+	}
+	for i := range 1 << 20 {
+		src[n%block] = float32(i)*(24.0/(1<<20)) - 12
+		if n++; n%block == 0 {
+			compare(block)
+		}
+	}
 	// Where the arguments matter: from −104 to 89.
 	for i := range 1 << 20 {
 		src[n%block] = float32(i)*(193.0/(1<<20)) - 104

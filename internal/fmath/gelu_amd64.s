@@ -1,0 +1,228 @@
+//go:build amd64 && !noasm
+
+#include "textflag.h"
+
+// Four lanes of [GELU] and [GELUTanh], operation by operation: the float64 parts
+// are those of erf.go, tanh.go and exp64.
+
+#define QUAD(name, a, b, c, d) \
+DATA name<>+0(SB)/8, a \
+DATA name<>+8(SB)/8, b \
+DATA name<>+16(SB)/8, c \
+DATA name<>+24(SB)/8, d \
+GLOBL name<>(SB), RODATA|NOPTR, $32
+
+#define SAME(name, v) QUAD(name, v, v, v, v)
+
+SAME(halfF, $0x3f0000003f000000)
+SAME(oneF, $0x3f8000003f800000)
+SAME(sqrt2F, $0x3fb504f33fb504f3)
+SAME(betaF, $0x3f4c422a3f4c422a)
+SAME(kappaF, $0x3d3727133d372713)
+SAME(nanF, $0x7fc000007fc00000)
+SAME(absD, $0x7fffffffffffffff)
+SAME(signD, $0x8000000000000000)
+SAME(oneD, $0x3ff0000000000000)
+SAME(twoD, $0x4000000000000000)
+SAME(threeD, $0x4008000000000000)
+SAME(erfOneD, $0x400f5a88920a591f)
+SAME(minusTwoD, $0xc000000000000000)
+SAME(smallD, $0x3f30000000000000)
+SAME(tanhOneD, $0x40220a3d70a3d70a)
+SAME(log2eD, $0x3ff71547652b82fe)
+SAME(magicD, $0x4338000000000000)
+SAME(ln2HiD, $0x3fe62e42fefa2000)
+SAME(ln2LoD, $0x3d69ef35793c7673)
+SAME(oddD, $0x0000000100000000)
+SAME(biasD, $0x00000000000003ff)
+SAME(exp0D, $0x3e21f7340dbc337e)
+SAME(exp1D, $0x3e5af4e554377204)
+SAME(exp2D, $0x3e927e4db46cddd1)
+SAME(exp3D, $0x3ec71de01fdbf9ca)
+SAME(exp4D, $0x3efa01a01a6e1e2a)
+SAME(exp5D, $0x3f2a01a01abf85ab)
+SAME(exp6D, $0x3f56c16c16c162c3)
+SAME(exp7D, $0x3f811111111100be)
+SAME(exp8D, $0x3fa5555555555556)
+SAME(exp9D, $0x3fc5555555555557)
+SAME(exp10D, $0x3fe0000000000000)
+// Where the intervals of erf have their middle, and their coefficients side by
+// side, lowest first.
+QUAD(erfAt, $0x0000000000000000, $0x3ff8000000000000, $0x4004000000000000, $0x400c000000000000)
+QUAD(erf0C, $0x3ff20dd750429b19, $0x3feeea5557125f26, $0x3feffcaa8f4cd626, $0x3feffffe710d543b)
+QUAD(erf1C, $0xbfd812746b0271ec, $0x3fbe723726b5bef2, $0x3f61d83170ea471d, $0x3ed6a5972428a2ba)
+QUAD(erf2C, $0x3fbce2f2197bc2ef, $0xbfc6d5a9580c7c6d, $0xbf764e3dedfd4df7, $0xbef3d0e3098b20f2)
+QUAD(erf3C, $0xbf9b82ce15c3b7f8, $0x3fc1c2a02d449b8c, $0x3f8119da1140eb4d, $0x3f062cce4a4356cd)
+QUAD(erf4C, $0x3f7565ba0406c001, $0xbfa6d5ad03d8ef93, $0xbf81a8989b1f8998, $0xbf11c0851e8031d1)
+QUAD(erf5C, $0xbf4c0286cad68e02, $0xbf8e723b152b1549, $0x3f790e7f567cd7b3, $0x3f1586c35e51441a)
+QUAD(erf6C, $0x3f1f941bed7e7847, $0x3f93cabafa4a1f61, $0xbf66eda80b2a868d, $0xbf146066c3ebc1b3)
+QUAD(erf7C, $0xbeef0705a1dde9aa, $0xbf736ced8e7bd954, $0x3f41c70a82e1f316, $0x3f0e8161b135b60d)
+QUAD(erf8C, $0x3eb9ae0986f9de4f, $0xbf6379914e094994, $0x3f3146976f30fc53, $0xbf02044f9c8208a7)
+QUAD(erf9C, $0xbe7c1a515de8637a, $0x3f5bf35d49a5542e, $0xbf30764da12f6998, $0x3ef0248ba698e513)
+QUAD(erf10C, $0x0000000000000000, $0xbf04a878f0c26d1f, $0x3f11e9677a1d268e, $0xbed1f03e3f7aea2e)
+QUAD(erf11C, $0x0000000000000000, $0xbf2f9069dc54df19, $0x3ee1af160e914c4c, $0x3e8d1ee350afc808)
+
+// func gelu4s(dst, src *float32, blocks int)
+TEXT ·gelu4s(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), DI
+	MOVQ    src+8(FP), SI
+	MOVQ    blocks+16(FP), CX
+	VMOVUPS nanF<>(SB), X15
+	VMOVUPD oneD<>(SB), Y14
+
+gelu:
+	VMOVUPS (SI), X6
+	VMULPS halfF<>(SB), X6, X7
+	VDIVPS sqrt2F<>(SB), X6, X0
+	VCVTPS2PD X0, Y0
+	VANDPD absD<>(SB), Y0, Y1
+	VANDPD signD<>(SB), Y0, Y8
+	VCMPPD $0x1d, Y14, Y1, Y2 // at least 1
+	VCMPPD $0x1d, twoD<>(SB), Y1, Y3
+	VCMPPD $0x1d, threeD<>(SB), Y1, Y4
+	VCMPPD $0x1d, erfOneD<>(SB), Y1, Y5
+	// The interval, as an index of dwords.
+	VPADDQ Y2, Y3, Y9
+	VPADDQ Y4, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPSUBQ Y9, Y10, Y9
+	VPSLLQ $1, Y9, Y9
+	VPSLLQ $32, Y9, Y10
+	VPOR Y10, Y9, Y9
+	VPADDQ oddD<>(SB), Y9, Y9
+	VPERMPS erfAt<>(SB), Y9, Y11
+	VSUBPD Y11, Y1, Y11
+	VMULPD Y1, Y1, Y12
+	VBLENDVPD Y2, Y11, Y12, Y11
+	VPERMPS erf11C<>(SB), Y9, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf10C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf9C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf8C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf7C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf6C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf5C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf4C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf3C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf2C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf1C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y11, Y0, Y0
+	VPERMPS erf0C<>(SB), Y9, Y12
+	VADDPD Y12, Y0, Y0
+	VMULPD Y1, Y0, Y12
+	VBLENDVPD Y2, Y0, Y12, Y0
+	VBLENDVPD Y5, Y14, Y0, Y0
+	VORPD Y8, Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VADDPS oneF<>(SB), X0, X0
+	VMULPS X0, X7, X0
+	VCMPPS    $3, X6, X0, X5 // NaN in either
+	VBLENDVPS X5, X15, X0, X0
+	VMOVUPS   X0, (DI)
+	ADDQ      $16, SI
+	ADDQ      $16, DI
+	DECQ      CX
+	JNZ       gelu
+	VZEROUPPER
+	RET
+
+// func geluTanh4s(dst, src *float32, blocks int)
+TEXT ·geluTanh4s(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), DI
+	MOVQ    src+8(FP), SI
+	MOVQ    blocks+16(FP), CX
+	VMOVUPS nanF<>(SB), X15
+	VMOVUPD oneD<>(SB), Y14
+
+tanh:
+	VMOVUPS (SI), X6
+	VMULPS halfF<>(SB), X6, X7
+	VMULPS X6, X6, X0
+	VMULPS X6, X0, X0
+	VMULPS kappaF<>(SB), X0, X0
+	VADDPS X0, X6, X0
+	VMULPS betaF<>(SB), X0, X0
+	VCVTPS2PD X0, Y0
+	VANDPD absD<>(SB), Y0, Y1
+	VANDPD signD<>(SB), Y0, Y8
+	VCMPPD $0x11, smallD<>(SB), Y1, Y2
+	VCMPPD $0x1d, tanhOneD<>(SB), Y1, Y3
+	// a − a²·(a/3), where the quotient below would cancel
+	VDIVPD threeD<>(SB), Y1, Y4
+	VMULPD Y1, Y1, Y5
+	VMULPD Y4, Y5, Y5
+	VSUBPD Y5, Y1, Y4
+	// e^−2a
+	VMULPD minusTwoD<>(SB), Y1, Y9
+	VMULPD log2eD<>(SB), Y9, Y10
+	VADDPD magicD<>(SB), Y10, Y10
+	VPSUBQ magicD<>(SB), Y10, Y11
+	VSUBPD magicD<>(SB), Y10, Y10
+	VMULPD ln2HiD<>(SB), Y10, Y12
+	VSUBPD Y12, Y9, Y9
+	VMULPD ln2LoD<>(SB), Y10, Y12
+	VSUBPD Y12, Y9, Y9
+	VMULPD exp0D<>(SB), Y9, Y0
+	VADDPD exp1D<>(SB), Y0, Y0
+	VMULPD Y9, Y0, Y0
+	VADDPD exp2D<>(SB), Y0, Y0
+	VMULPD Y9, Y0, Y0
+	VADDPD exp3D<>(SB), Y0, Y0
+	VMULPD Y9, Y0, Y0
+	VADDPD exp4D<>(SB), Y0, Y0
+	VMULPD Y9, Y0, Y0
+	VADDPD exp5D<>(SB), Y0, Y0
+	VMULPD Y9, Y0, Y0
+	VADDPD exp6D<>(SB), Y0, Y0
+	VMULPD Y9, Y0, Y0
+	VADDPD exp7D<>(SB), Y0, Y0
+	VMULPD Y9, Y0, Y0
+	VADDPD exp8D<>(SB), Y0, Y0
+	VMULPD Y9, Y0, Y0
+	VADDPD exp9D<>(SB), Y0, Y0
+	VMULPD Y9, Y0, Y0
+	VADDPD exp10D<>(SB), Y0, Y0
+	VMULPD Y9, Y9, Y12
+	VMULPD Y0, Y12, Y0
+	VADDPD Y9, Y0, Y0
+	VADDPD Y14, Y0, Y0
+	VPADDQ biasD<>(SB), Y11, Y11
+	VPSLLQ $52, Y11, Y11
+	VMULPD Y11, Y0, Y0
+	VSUBPD Y0, Y14, Y12
+	VADDPD Y0, Y14, Y0
+	VDIVPD Y0, Y12, Y0
+	VBLENDVPD Y2, Y4, Y0, Y0
+	VBLENDVPD Y3, Y14, Y0, Y0
+	VORPD Y8, Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VADDPS oneF<>(SB), X0, X0
+	VMULPS X0, X7, X0
+	VCMPPS    $3, X6, X0, X5 // NaN in either
+	VBLENDVPS X5, X15, X0, X0
+	VMOVUPS   X0, (DI)
+	ADDQ      $16, SI
+	ADDQ      $16, DI
+	DECQ      CX
+	JNZ       tanh
+	VZEROUPPER
+	RET
