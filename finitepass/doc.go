@@ -20,5 +20,15 @@
 // measures where the bits change. Tables of different routes that differ by
 // rounding are stored as one base and exact XOR differences.
 //
+// The domain may also be declared timesteps, pairs, a constant or some token ids
+// (see Domain in architectures/nn): one compiler, one store of tables and one
+// comparison serve them all. [Options.Projected] stores one table for raw and
+// L2-normalised projections.
+//
+// Storage passes need no contract, since they keep every bit: [ShareTensors] for
+// equal tensors, [StoreEqualRows] for equal rows of a table, [PackRows] for a wide
+// embedding that stays compressed in memory. [ConstantRows] evaluates known rows
+// at the shape that they have inside a larger operation.
+//
 // docs/passes.md says what is proven and what is not.
 package finitepass

@@ -231,3 +231,35 @@ func ExampleOptions_projected() {
 	// Output:
 	// compiled values: 696 = 40·(16 + 1) + 16
 }
+
+// A file has rows for 100 ids and callers use 4 of them. Nothing but the block
+// reads the embedding, so the rows of these ids take its place, too.
+func ExampleOptions_reachableIDs() {
+	dev := must(nn.OpenCPU(nn.CPUOptions{}))
+	defer dev.Close()
+	w := exampleWeights{}.add("embed", 100, 64).add("q", 64, 64)
+	rows := must(nn.TensorRows(w["embed"]))
+	source := &nn.Fanout{
+		Embedding: must(dev.UploadRows(rows)), EmbeddingSource: rows, EmbeddingName: "embed", Residual: "residual",
+		Branches: []nn.Branch{{Name: "q", Layers: []nn.RowLocal{must(nn.NewLinear(dev, w.Tensor, "q", ""))}}},
+	}
+	spec := architectures.BlockSpec{
+		Path: "layers.0", Contract: architectures.TokenIndicesOnly, NumTokens: 100, EmbeddingWidth: 64,
+		Embedding: "embed", OwnsEmbedding: true, Removes: []string{"q"},
+		Outputs: []nn.Output{{Name: "q", Width: 64, DType: tensor.F32}},
+	}
+	lookup, report, err := finitepass.CompileFanout(context.Background(), dev, spec, source, finitepass.Options{
+		Contract: architectures.TokenIndicesOnly, Contracts: []string{architectures.ReachableIDsOnly},
+		ReachableIDs: []int{3, 4, 5, 30}, Inventory: w.inventory(), RequireBitwise: true,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(report.Status, report.Account.Before.ResidentBytes, "→", report.Account.After.ResidentBytes)
+	s := dev.Begin(context.Background())
+	lookup.Forward(s, []int{30, 6})
+	fmt.Println(s.Close())
+	// Output:
+	// compiled 41984 → 2048
+	// block: index out of range: token id 6 is not declared; 4 are, from 3 to 30
+}
