@@ -2,6 +2,7 @@ package floatcodec
 
 import (
 	"cmp"
+	"encoding/binary"
 	"math/bits"
 	"slices"
 )
@@ -59,21 +60,38 @@ type blockStats struct {
 
 // newBlockStats appends the block's histogram to arena, which saves allocations.
 func newBlockStats(sym []byte, arena *[]symbolCount) blockStats {
-	var counts [256]uint16
-	sum, first, last := 0, byte(255), byte(0)
-	for _, s := range sym {
-		counts[s]++
-		sum += int(s)
-		first, last = min(first, s), max(last, s)
+	// Four tables, so that equal neighbours need not wait for each other; a block
+	// is short enough for bytes, of which eight are looked at at once.
+	var counts [4][256]uint8
+	n := len(sym)
+	sum := 0
+	b := sym
+	for len(b) >= 4 {
+		counts[0][b[0]]++
+		counts[1][b[1]]++
+		counts[2][b[2]]++
+		counts[3][b[3]]++
+		b = b[4:]
+	}
+	for i, s := range b {
+		counts[i][s]++
 	}
 	start := len(*arena)
-	for s := int(first); s <= int(last); s++ {
-		if c := counts[s]; c > 0 {
-			*arena = append(*arena, symbolCount{uint8(s), c})
+	for at := 0; at < 256; at += 8 {
+		if binary.LittleEndian.Uint64(counts[0][at:])|binary.LittleEndian.Uint64(counts[1][at:])|
+			binary.LittleEndian.Uint64(counts[2][at:])|binary.LittleEndian.Uint64(counts[3][at:]) == 0 {
+			continue
+		}
+		for s := at; s < at+8; s++ {
+			c := uint16(counts[0][s]) + uint16(counts[1][s]) + uint16(counts[2][s]) + uint16(counts[3][s])
+			if c > 0 {
+				*arena = append(*arena, symbolCount{uint8(s), c})
+				sum += s * int(c)
+			}
 		}
 	}
 	// What the arena held before it moved stays as it is.
-	return blockStats{n: len(sym), mean: sum * 1024 / len(sym), hist: (*arena)[start:len(*arena):len(*arena)]}
+	return blockStats{n: n, mean: sum * 1024 / n, hist: (*arena)[start:len(*arena):len(*arena)]}
 }
 
 // cluster divides blocks into groups that share a table and returns each

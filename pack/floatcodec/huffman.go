@@ -3,7 +3,6 @@ package floatcodec
 import (
 	"fmt"
 	"math/bits"
-	"slices"
 )
 
 // maxCodeLen limits Huffman codes so that a decoder's table of 2^maxCodeLen
@@ -16,83 +15,6 @@ const absent = 0xff
 // codeLens holds the length of each symbol's code: 1 to maxCodeLen, absent, or 0
 // for the only symbol of a code.
 type codeLens [256]uint8
-
-// huffmanLens returns the lengths of an optimal code with at most maxCodeLen
-// bits for the symbols with a count above zero, by package-merge (Larmore and
-// Hirschberg, 1990). There must be at least one such symbol.
-func huffmanLens(counts *[256]uint32) (lens codeLens) {
-	for i := range lens {
-		lens[i] = absent
-	}
-	type leaf struct {
-		weight uint64
-		sym    uint8
-	}
-	leaves := make([]leaf, 0, 256)
-	for s, c := range counts {
-		if c > 0 {
-			leaves = append(leaves, leaf{uint64(c), uint8(s)})
-		}
-	}
-	if len(leaves) == 1 {
-		lens[leaves[0].sym] = 0
-		return lens
-	}
-	slices.SortFunc(leaves, func(a, b leaf) int { // ties by symbol: the result is unique
-		if a.weight != b.weight {
-			if a.weight < b.weight {
-				return -1
-			}
-			return 1
-		}
-		return int(a.sym) - int(b.sym)
-	})
-	// Each level's list merges the leaves with pairs of the level below. Only
-	// which items are leaves matters afterwards.
-	var isLeaf [maxCodeLen][]bool
-	var prev []uint64
-	flags := make([]bool, 0, maxCodeLen*2*len(leaves))
-	var buffers [2][]uint64 // take turns
-	for i := range buffers {
-		buffers[i] = make([]uint64, 0, 2*len(leaves))
-	}
-	for level := range maxCodeLen {
-		pairs := len(prev) / 2
-		cur := buffers[level%2]
-		start := len(flags)
-		i, j := 0, 0
-		for i < len(leaves) || j < pairs {
-			if j < pairs && (i == len(leaves) || prev[2*j]+prev[2*j+1] < leaves[i].weight) {
-				cur = append(cur, prev[2*j]+prev[2*j+1])
-				flags = append(flags, false)
-				j++
-			} else {
-				cur = append(cur, leaves[i].weight)
-				flags = append(flags, true)
-				i++
-			}
-		}
-		isLeaf[level] = flags[start:]
-		prev = cur
-	}
-	for _, l := range leaves {
-		lens[l.sym] = 0
-	}
-	take := 2*len(leaves) - 2
-	for level := maxCodeLen - 1; level >= 0 && take > 0; level-- {
-		n := 0
-		for _, leaf := range isLeaf[level][:take] {
-			if leaf {
-				n++
-			}
-		}
-		for _, l := range leaves[:n] {
-			lens[l.sym]++
-		}
-		take = 2 * (take - n)
-	}
-	return lens
-}
 
 // check reports whether the lengths describe a complete prefix code.
 func (c *codeLens) check() error {

@@ -2,6 +2,7 @@ package floatcodec
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/hfcompress/compress/tensor"
@@ -185,10 +186,36 @@ func (t *Trainer) zstdWins(m *Model, s *scratch) bool {
 	if n < trialElements || m.level != Fast { // the others try it on every chunk
 		return false
 	}
+	if !pairsRepeat(t.trial, m.layout.width) {
+		return false
+	}
 	s.alt = m.appendStreams(s.alt[:0], t.trial, n, s)
 	ours := len(s.alt)
 	s.alt = appendZstd(s.alt[:0], shuffle(s, t.trial, m.layout.width), Fast)
 	return len(s.alt) < ours
+}
+
+// pairsRepeat reports whether some pairs of neighbouring elements come again,
+// as they do wherever a general-purpose compressor has something to find.
+func pairsRepeat(b []byte, w int) bool {
+	var table [1024]uint32
+	tried, hits := 0, 0
+	for ; len(b) >= 16; b = b[w:] {
+		q := binary.LittleEndian.Uint64(b)
+		if w < 4 {
+			q <<= 64 - 16*w
+		} else {
+			q ^= binary.LittleEndian.Uint64(b[w:]) * 0xc2b2ae3d27d4eb4f
+		}
+		h := q * 0x9e3779b97f4a7c15
+		slot, tag := h>>54, uint32(h>>16)|1
+		if table[slot] == tag {
+			hits++
+		}
+		table[slot] = tag
+		tried++
+	}
+	return hits*64 > tried
 }
 
 // chooseLayout picks the layout, and for symbols of more than eight bits the
