@@ -173,3 +173,30 @@ func refusesMask(t *testing.T, m architectures.Model) {
 		t.Errorf("a batch with <mask>: %v", err)
 	}
 }
+
+// TestReachableRows: a ProGen2 checkpoint stores far more rows than its tokenizer
+// has ids. Listing those makes the block pay, and the other rows of the embedding
+// go too.
+func TestReachableRows(t *testing.T) {
+	dir := synthetic(t, "progen", "plain", map[string]any{"vocab_size_emb": 300, "vocab_size_lm_head": 19})
+	ids := make([]int, 19)
+	for i := range ids {
+		ids[i] = i
+	}
+	result, err := compress.Local(context.Background(), dir, quick(compress.Options{Require: compress.RequireBitwise, ReachableIDs: ids}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer result.Close()
+	want := int64(2*32 + 96*32 + 2*128*32 + 128 + 32 - 19*128 + (300-19)*32)
+	if result.Status != finitepass.Compressed || result.Report.Values.Saved() != want {
+		t.Fatalf("%s (%s): %d values saved, want %d", result.Status, result.Report.Reason, result.Report.Values.Saved(), want)
+	}
+	in, err := architectures.TokenInputs([]int{3, 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := result.Model.Forward(context.Background(), in); err == nil {
+		t.Errorf("an id that was not listed: %v", out)
+	}
+}
