@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/hfcompress/compress/loader"
 	"github.com/hfcompress/compress/pack/archive"
@@ -148,4 +151,68 @@ func ExampleOptions_base() {
 	info, err := tuned.Lookup("layer.weight")
 	fmt.Println(info.Method, second.Size()*2 < first.Size(), bytes.Equal(back, exampleModel(1e-7)), err)
 	// Output: ulp true true <nil>
+}
+
+// ranges reads parts of a file on a server that supports ranges.
+type ranges struct {
+	url     string
+	fetched int64
+}
+
+func (r *ranges) ReadAt(b []byte, off int64) (int, error) {
+	req, err := http.NewRequest(http.MethodGet, r.url, nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", off, off+int64(len(b))-1))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusPartialContent {
+		return 0, fmt.Errorf("%s: %s", r.url, resp.Status)
+	}
+	n, err := io.ReadFull(resp.Body, b)
+	r.fetched += int64(n)
+	return n, err
+}
+
+// One tensor is read from an archive on a server, without the rest.
+func ExampleNewReader_overHTTP() {
+	var packed bytes.Buffer
+	w, err := archive.NewWriter(&packed, archive.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i := range 10 {
+		model := exampleModel(float32(i))
+		if err := w.AddFile(context.Background(), fmt.Sprintf("step%d.safetensors", i), 0o644, bytes.NewReader(model), int64(len(model))); err != nil {
+			fmt.Println(err)
+			break
+		}
+	}
+	if err := w.Close(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "models.hfa", time.Time{}, bytes.NewReader(packed.Bytes()))
+	}))
+	defer server.Close()
+
+	at := &ranges{url: server.URL}
+	r, err := archive.NewReader(at, int64(packed.Len()), archive.ReadOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	x, err := r.Tensor("step3.safetensors:layer.weight")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(x.DType(), []int(x.Shape()), "fetched less than a fifth:", at.fetched < int64(packed.Len())/5)
+	// Output: F32 [200 100] fetched less than a fifth: true
 }
