@@ -131,6 +131,9 @@ type FurtherInput struct {
 	Name string
 	// Values bounds it: 0 ≤ value < Values.
 	Values int
+	// Tokens says that the values are token ids as those of input_ids are, so that
+	// examples use InputSpec.IDs alone.
+	Tokens bool
 	// OwnLength says that it has as many rows as input_ids, of any length; else it
 	// has the shape of input_ids.
 	OwnLength bool

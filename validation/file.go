@@ -226,6 +226,9 @@ func checkInputs(in architectures.Inputs, spec architectures.InputSpec) error {
 	if err := inRange(ids, vocabulary, inputIDs); err != nil {
 		return err
 	}
+	if err := amongIDs(ids, spec, inputIDs); err != nil {
+		return err
+	}
 	for _, input := range []struct {
 		name  string
 		limit int64
@@ -275,7 +278,23 @@ func checkFurther(t *tensor.Tensor, name string, ids tensor.Shape, spec architec
 	if len(shape) != 2 || shape[0] != ids[0] || shape[1] < 1 || !f.OwnLength && shape[1] != ids[1] {
 		return fmt.Errorf("%w: %s have shape %v, %s have %v", tensor.ErrShape, name, shape, inputIDs, ids)
 	}
-	return inRange(t, int64(f.Values), name)
+	if err := inRange(t, int64(f.Values), name); err != nil || !f.Tokens {
+		return err
+	}
+	return amongIDs(t, spec, name)
+}
+
+// amongIDs refuses token ids that the caller has promised never to use.
+func amongIDs(t *tensor.Tensor, spec architectures.InputSpec, what string) error {
+	if len(spec.IDs) == 0 {
+		return nil
+	}
+	for i, v := range t.Int64s() {
+		if _, found := slices.BinarySearch(spec.IDs, int(v)); !found {
+			return fmt.Errorf("%s %v is %d, which is not among the %d ids that may occur", what, unravel(i, t.Shape()), v, len(spec.IDs))
+		}
+	}
+	return nil
 }
 
 func positionLimit(spec architectures.InputSpec) int64 {

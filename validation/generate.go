@@ -274,6 +274,10 @@ func (g *generator) further(f architectures.FurtherInput) {
 	if f.Values < 1 {
 		return
 	}
+	size, value := f.Values, func(i int) int { return i }
+	if f.Tokens {
+		size, value = g.spec.Size(), g.spec.ID
+	}
 	with := func(name string, ids [][]int, values [][]int) {
 		g.add(f.Name+"-"+name, ids, map[string][][]int{f.Name: values})
 	}
@@ -291,7 +295,7 @@ func (g *generator) further(f architectures.FurtherInput) {
 				for j := range values[i] {
 					switch {
 					case !f.Padding:
-						values[i][j] = g.rng.IntN(f.Values)
+						values[i][j] = value(g.rng.IntN(size))
 					case j < end:
 						values[i][j] = 1
 					}
@@ -303,7 +307,8 @@ func (g *generator) further(f architectures.FurtherInput) {
 	if f.Padding {
 		return
 	}
-	for _, v := range sample(f.Values, max(1, g.o.MaxSingles/8)) {
+	for _, i := range sample(size, max(1, g.o.MaxSingles/8)) {
+		v := value(i)
 		with(fmt.Sprintf("value-%d", v), [][]int{g.ids(1)}, [][]int{{v}})
 	}
 }

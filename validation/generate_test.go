@@ -294,3 +294,36 @@ func TestFurtherInputs(t *testing.T) {
 		}
 	}
 }
+
+// Where only some ids may occur, examples use those, in every input of token ids,
+// and files are held against them.
+func TestListedIDs(t *testing.T) {
+	spec := architectures.InputSpec{Vocabulary: 50, IDs: []int{3, 4, 17}, Masks: true, Further: []architectures.FurtherInput{
+		{Name: "decoder_input_ids", Values: 50, Tokens: true, OwnLength: true}, {Name: "token_type_ids", Values: 2}}}
+	examples := validation.Generate(spec, validation.Options{MaxPositions: 3000})
+	seen := map[int64]bool{}
+	for _, e := range examples {
+		for _, name := range []string{"input_ids", "decoder_input_ids"} {
+			if x := e.Inputs.Tensors[name]; x != nil {
+				for _, v := range x.Int64s() {
+					seen[v] = true
+				}
+			}
+		}
+	}
+	if len(seen) != 3 || !seen[3] || !seen[4] || !seen[17] {
+		t.Errorf("ids %v", seen)
+	}
+	text, err := validation.Format(examples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := validation.Parse(text, validation.Limits{Spec: spec}); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{`[{"input_ids": [[3, 5]]}]`, `[{"input_ids": [[3]], "inputs": {"decoder_input_ids": [[4, 5]]}}]`} {
+		if _, err := validation.Parse([]byte(bad), validation.Limits{Spec: spec}); !errors.Is(err, validation.ErrFile) || !strings.Contains(err.Error(), "is 5, which is not among the 3 ids that may occur") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

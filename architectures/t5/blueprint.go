@@ -200,7 +200,7 @@ func (b *Blueprint) Inputs() architectures.InputSpec {
 	}
 	if !b.cfg.EncoderOnly {
 		spec.Further = append(spec.Further,
-			architectures.FurtherInput{Name: decoderIDs, Values: b.cfg.VocabSize, OwnLength: true},
+			architectures.FurtherInput{Name: decoderIDs, Values: b.cfg.VocabSize, Tokens: true, OwnLength: true},
 			architectures.FurtherInput{Name: decoderMask, Values: 2, Padding: true})
 	}
 	return spec
