@@ -115,6 +115,7 @@ func (b *Blueprint) Blocks() []architectures.BlockSpec {
 		NumTokens:      c.VocabSize,
 		EmbeddingWidth: c.HiddenSize,
 		Embedding:      embeddingName,
+		OwnsEmbedding:  !c.TiedHead,
 		Removes:        removes,
 		Outputs:        c.qkvOutputs(),
 	}}

@@ -1,0 +1,67 @@
+package bert_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/architectures/bert"
+	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/loader"
+)
+
+// open builds the model in dir on a new CPU device.
+func open(dir string) (*bert.Model, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := architectures.ParseConfig(text)
+	if err != nil {
+		return nil, err
+	}
+	family, err := architectures.ForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	blueprint, err := family.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	checkpoint, err := loader.Open(dir, loader.Options{File: "model.safetensors"})
+	if err != nil {
+		return nil, err
+	}
+	blueprint = architectures.ForNames(blueprint, checkpoint.Names())
+	weights, err := loader.Strict(checkpoint, blueprint.Params(), loader.Policy{})
+	if err != nil {
+		return nil, err
+	}
+	device, err := nn.OpenCPU(nn.CPUOptions{})
+	if err != nil {
+		return nil, err
+	}
+	model, err := blueprint.Build(device, weights, nil)
+	if err != nil {
+		return nil, err
+	}
+	return model.(*bert.Model), nil
+}
+
+func ExampleModel_Embed() {
+	model, err := open("testdata/golden/model")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	in, err := architectures.TokenInputs([]int{2, 5, 7}, []int{3, 3, 4})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	rows, err := model.Embed(context.Background(), in, true)
+	fmt.Println(rows, err)
+	// Output: F32[2,24] <nil>
+}
