@@ -31,7 +31,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 {
-		return errors.New("usage: archive files FILE... | archive deltas BASE NEXT...")
+		return errors.New("usage: archive files FILE..., or archive deltas BASE NEXT... and nothing else")
 	}
 	switch args[0] {
 	case "files":

@@ -38,9 +38,6 @@ const (
 	maxRun = floatcodec.ChunkElements
 )
 
-// chunkElements returns the elements of chunk i.
-func (m *deltaModel) elements(i int) int { return m.classes.ChunkSize(i) }
-
 // delta is the working memory of one chunk.
 type delta struct {
 	z      []uint64 // differences, sorted
