@@ -190,7 +190,8 @@ func Runs(golden Tensors, suffix string) []string {
 }
 
 // inputNames are the tensors of a run that are inputs.
-var inputNames = []string{"input_ids", "attention_mask", "position_ids", "token_type_ids", "decoder_input_ids", "decoder_attention_mask"}
+var inputNames = []string{"input_ids", "attention_mask", "position_ids", "token_type_ids", "decoder_input_ids", "decoder_attention_mask",
+	"hidden_states", "timestep", "class_labels"}
 
 // Inputs collects a run's inputs; flags ask for everything.
 func Inputs(golden Tensors, run string) architectures.Inputs {
@@ -227,7 +228,6 @@ type Tally struct {
 	// Values is the number of values of 16-bit types, Off of those that are more
 	// than [Ulps] off and Same of those with equal bits.
 	Values, Off, Same int
-	dtype             tensor.DType // of the values
 	// WorstUlps is the largest difference of a 16-bit value.
 	WorstUlps float64
 }

@@ -18,12 +18,13 @@ var ErrBlock = errors.New("unknown or unsuitable block")
 type Slot struct {
 	Path    string
 	Tokens  int
+	Domain  *nn.Domain  // nil for token ids
 	Outputs []nn.Output // residual included
 }
 
 // Check compares a block with the slot.
 func (s *Slot) Check(block nn.TokenBlock) error {
-	if err := nn.CheckBlock(block, s.Tokens, nil, s.Outputs); err != nil {
+	if err := nn.CheckBlock(block, s.Tokens, s.Domain, s.Outputs); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrBlock, s.Path, err)
 	}
 	return nil
