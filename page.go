@@ -10,6 +10,7 @@ import (
 
 	"github.com/hfcompress/compress/finitepass"
 	"github.com/hfcompress/compress/internal/page"
+	"github.com/hfcompress/compress/internal/thousands"
 	"github.com/hfcompress/compress/pack"
 	"github.com/hfcompress/compress/validation"
 )
@@ -346,14 +347,7 @@ func percent(c Change) string {
 
 // Digits writes n with its thousands set apart.
 func Digits(n int64) string {
-	s := strconv.FormatInt(max(n, -n), 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	if n < 0 {
-		return "−" + s
-	}
-	return s
+	return strings.Replace(thousands.Group(n), "-", "−", 1)
 }
 
 // BytesText writes a size in decimal units, as disks and downloads are sold.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/internal/thousands"
 )
 
 // CompileFanout evaluates every token of source on dev at every profile and
@@ -77,8 +78,8 @@ func compile(ctx context.Context, dev nn.Device, spec architectures.BlockSpec, s
 	if !report.Account.Saves() {
 		a := report.Account
 		report.refuse(fmt.Sprintf("no storage saving: tables and recipe take %s logical and %s resident bytes, the tensors that they replace %s and %s",
-			digits(a.After.LogicalBytes+a.RecipeBytes-src.stays.LogicalBytes), digits(a.After.ResidentBytes+a.RecipeBytes-src.stays.ResidentBytes),
-			digits(a.Before.LogicalBytes-src.stays.LogicalBytes), digits(a.Before.ResidentBytes-src.stays.ResidentBytes)))
+			thousands.Group(a.After.LogicalBytes+a.RecipeBytes-src.stays.LogicalBytes), thousands.Group(a.After.ResidentBytes+a.RecipeBytes-src.stays.ResidentBytes),
+			thousands.Group(a.Before.LogicalBytes-src.stays.LogicalBytes), thousands.Group(a.Before.ResidentBytes-src.stays.ResidentBytes)))
 		return nil, nil
 	}
 	lookup, err := Open(built.recipe, built.get, src.embedding(), dev)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/internal/thousands"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -77,16 +78,16 @@ func PlanBlock(spec architectures.BlockSpec, inv *Inventory, profiles int) Plan 
 	}
 	p.Arithmetic = fmt.Sprintf(
 		"%d %s × (%s) columns = %s values, %s bytes per table; removes %s values, %s bytes; %d full table%s: %s %s bytes",
-		elements, elementName(spec.Domain), words, digits(p.TableValues), digits(p.TableBytes),
-		digits(removed.Values), digits(removed.ResidentBytes),
-		p.Tables, plural(p.Tables), saves(p.BytesSaved), digits(abs(p.BytesSaved)))
+		elements, elementName(spec.Domain), words, thousands.Group(p.TableValues), thousands.Group(p.TableBytes),
+		thousands.Group(removed.Values), thousands.Group(removed.ResidentBytes),
+		p.Tables, plural(p.Tables), saves(p.BytesSaved), thousands.Group(abs(p.BytesSaved)))
 	if in, out := inv.Consumer(spec.Removes); in != "" {
 		refuse("external consumer: tensor %q shares its storage with %q, which stays", in, out)
 	}
 	if p.BestBytesSaved <= 0 {
 		p.sizeOnly = p.Refusal == ""
 		refuse("no storage saving: even one table of %s bytes is not smaller than the %s bytes that it replaces",
-			digits(p.TableBytes), digits(best))
+			thousands.Group(p.TableBytes), thousands.Group(best))
 	}
 	return p
 }
@@ -140,16 +141,4 @@ func plural(n int) string {
 		return ""
 	}
 	return "s"
-}
-
-// digits writes n with thousands separated, as the documents do.
-func digits(n int64) string {
-	s := strconv.FormatInt(abs(n), 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	if n < 0 {
-		return "-" + s
-	}
-	return s
 }

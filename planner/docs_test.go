@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hfcompress/compress/internal/thousands"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/planner.md anew")
@@ -53,17 +55,17 @@ func docsTable(t *testing.T) string {
 		for _, q := range p.Passes {
 			domain, pays := "–", "–"
 			if q.Rows > 0 {
-				domain = digits(q.Rows) + " × " + digits(q.Columns)
+				domain = thousands.Group(q.Rows) + " × " + thousands.Group(q.Columns)
 			}
 			if q.BreakEven != nil {
-				pays = digits(q.BreakEven.Largest) + " " + q.BreakEven.Unit
+				pays = thousands.Group(q.BreakEven.Largest) + " " + q.BreakEven.Unit
 			}
-			saved, share := digits(q.Saved.Bytes), fmt.Sprintf("%.2f %%", 100*q.Share)
+			saved, share := thousands.Group(q.Saved.Bytes), fmt.Sprintf("%.2f %%", 100*q.Share)
 			if q.Verdict == Refused {
 				share = "–"
 			}
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", model, p.Family, q.Title, domain,
-				digits(q.Before.Bytes), digits(q.After.Bytes), saved, share, pays, q.Verdict)
+				thousands.Group(q.Before.Bytes), thousands.Group(q.After.Bytes), saved, share, pays, q.Verdict)
 		}
 	}
 	return b.String()

@@ -1,5 +1,7 @@
 package planner
 
+import "github.com/hfcompress/compress/internal/thousands"
+
 // What the timestep layers of diffusers are called.
 var (
 	timeEmbed     = []string{"time_embed.timestep_embedder.linear_{1,2}"}
@@ -145,7 +147,7 @@ func (f family) alsoRemoving(layers ...string) family {
 // schedule.
 func (f family) everyInteger(n int64) family {
 	p := f.passes[0]
-	p.block, p.rows, p.needs = "modulations, every integer timestep", exactly(n), []string{"integer timesteps below " + digits(n) + "; no schedule"}
+	p.block, p.rows, p.needs = "modulations, every integer timestep", exactly(n), []string{"integer timesteps below " + thousands.Group(n) + "; no schedule"}
 	f.passes = append(f.passes, p)
 	return f
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/internal/thousands"
 )
 
 // Limits of the options: a plan for more is a mistake, and products of sizes
@@ -131,7 +132,7 @@ func (m *model) pass(d *pass, o Options) (Pass, bool) {
 		m.shared(&p)
 	case kindUnread, kindComputed, kindFold:
 		p.Before = m.sum(p.touched)
-		p.Arithmetic = fmt.Sprintf("removes %s with %s values in %s bytes; nothing is added", plural(len(p.touched), "tensor"), digits(p.Before.Values), digits(p.Before.Bytes))
+		p.Arithmetic = fmt.Sprintf("removes %s with %s values in %s bytes; nothing is added", plural(len(p.touched), "tensor"), thousands.Group(p.Before.Values), thousands.Group(p.Before.Bytes))
 	case kindTrim:
 		if !m.trim(&p, d) {
 			return p, false
@@ -175,9 +176,9 @@ func (p *Pass) weigh() {
 		p.Verdict = Saves
 	case p.Tables > 1 && one < p.Before.Bytes:
 		*p = p.refuse("%d full tables of %s bytes are not smaller than the %s bytes that they replace; one would save %s",
-			p.Tables, digits(one), digits(p.Before.Bytes), digits(p.Before.Bytes-one))
+			p.Tables, thousands.Group(one), thousands.Group(p.Before.Bytes), thousands.Group(p.Before.Bytes-one))
 	default:
-		*p = p.refuse("one table of %s bytes is not smaller than the %s bytes that it replaces", digits(one), digits(p.Before.Bytes))
+		*p = p.refuse("one table of %s bytes is not smaller than the %s bytes that it replaces", thousands.Group(one), thousands.Group(p.Before.Bytes))
 	}
 }
 
@@ -202,7 +203,7 @@ func (m *model) table(p *Pass, d *pass, o Options) string {
 			first = cmp.Or(first, bytes)
 			n := int64(t.Shape[0])
 			row = row.plus(Amount{n, n * bytes})
-			words = append(words, digits(n))
+			words = append(words, thousands.Group(n))
 		}
 	}
 	if d.more != nil {
@@ -211,7 +212,7 @@ func (m *model) table(p *Pass, d *pass, o Options) string {
 				first = m.elementSize(p.touched)
 			}
 			row = row.plus(Amount{n, n * first})
-			words = append(words, digits(n))
+			words = append(words, thousands.Group(n))
 		}
 	}
 	if row.Values == 0 || row.Bytes == 0 {
@@ -219,7 +220,7 @@ func (m *model) table(p *Pass, d *pass, o Options) string {
 	}
 	row = row.times(cmp.Or(d.times, 1))
 	if row.Values > math.MaxInt32 {
-		return fmt.Sprintf("a row of %s values is too wide", digits(row.Values))
+		return fmt.Sprintf("a row of %s values is too wide", thousands.Group(row.Values))
 	}
 	rows, unit, reason := m.domain(d, o)
 	if reason != "" {
@@ -227,7 +228,7 @@ func (m *model) table(p *Pass, d *pass, o Options) string {
 	}
 	p.Rows, p.Columns, p.Tables = rows, row.Values, int64(o.Profiles)+1
 	if rows > math.MaxInt64/row.Bytes/p.Tables {
-		return fmt.Sprintf("%s rows are too many", digits(rows))
+		return fmt.Sprintf("%s rows are too many", thousands.Group(rows))
 	}
 	p.Before = m.sum(p.touched)
 	p.After = row.times(rows).times(p.Tables)
@@ -239,7 +240,7 @@ func (m *model) table(p *Pass, d *pass, o Options) string {
 // columnWords writes the widths of a table's parts.
 func columnWords(words []string, all, times int64) string {
 	if len(words) > 4 {
-		return fmt.Sprintf("%s columns, the outputs of %d tensors", digits(all), len(words))
+		return fmt.Sprintf("%s columns, the outputs of %d tensors", thousands.Group(all), len(words))
 	}
 	s := "(" + strings.Join(words, " + ") + ")"
 	if len(words) == 1 {
@@ -261,7 +262,7 @@ func tableWords(p *Pass, columns, unit string) string {
 		verb, diff = "costs", p.After.minus(p.Before)
 	}
 	return fmt.Sprintf("%s %s × %s%s = %s values; removes %s values; %s %s values, %s bytes",
-		digits(p.Rows), unit, columns, tables, digits(p.After.Values), digits(p.Before.Values), verb, digits(diff.Values), digits(diff.Bytes))
+		thousands.Group(p.Rows), unit, columns, tables, thousands.Group(p.After.Values), thousands.Group(p.Before.Values), verb, thousands.Group(diff.Values), thousands.Group(diff.Bytes))
 }
 
 func (d *pass) unitWord() string {
@@ -357,8 +358,8 @@ func (m *model) trim(p *Pass, d *pass) bool {
 	p.Before = m.sum(at)
 	p.After = Amount{p.Before.Values / rows * d.listed, p.Before.Bytes / rows * d.listed}
 	p.Rows, p.Columns = d.listed, int64(t.Shape[1])
-	p.Arithmetic = fmt.Sprintf("%s of %s rows × %s columns stay; saves %s values, %s bytes", digits(d.listed), digits(rows), digits(p.Columns),
-		digits(p.Before.Values-p.After.Values), digits(p.Before.Bytes-p.After.Bytes))
+	p.Arithmetic = fmt.Sprintf("%s of %s rows × %s columns stay; saves %s values, %s bytes", thousands.Group(d.listed), thousands.Group(rows), thousands.Group(p.Columns),
+		thousands.Group(p.Before.Values-p.After.Values), thousands.Group(p.Before.Bytes-p.After.Bytes))
 	return true
 }
 
@@ -384,7 +385,7 @@ func (m *model) shared(p *Pass) {
 	}
 	p.Before = m.sum(all)
 	p.Arithmetic = fmt.Sprintf("tensors stored: %s; saves %s values, %s bytes", strings.Join(words, ", "),
-		digits(p.Before.Values-p.After.Values), digits(p.Before.Bytes-p.After.Bytes))
+		thousands.Group(p.Before.Values-p.After.Values), thousands.Group(p.Before.Bytes-p.After.Bytes))
 }
 
 // elementSize is the size of the elements of the first of some tensors that a

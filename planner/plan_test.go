@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hfcompress/compress/internal/thousands"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/hfcompress/compress/architectures/declared"
@@ -462,7 +464,7 @@ func FuzzMake(f *testing.F) {
 
 func TestDigits(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -100: "-100", -1000: "-1,000", 1234567: "1,234,567"} {
-		if got := digits(n); got != want {
+		if got := thousands.Group(n); got != want {
 			t.Errorf("%d is written %s", n, got)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/hfcompress/compress/internal/thousands"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -114,10 +115,10 @@ func equalBuffers(m *model, g group) string {
 		return ""
 	}
 	if len(g.at) == 1 {
-		return fmt.Sprintf("a %s%v of %s bytes may be a mask that can be computed: needs the bytes", t.DType, t.Shape, digits(t.Bytes))
+		return fmt.Sprintf("a %s%v of %s bytes may be a mask that can be computed: needs the bytes", t.DType, t.Shape, thousands.Group(t.Bytes))
 	}
 	return fmt.Sprintf("%d tensors %s%v may be equal; stored once they would save %s bytes: needs the bytes",
-		len(g.at), t.DType, t.Shape, digits(t.Bytes*int64(len(g.at)-1)))
+		len(g.at), t.DType, t.Shape, thousands.Group(t.Bytes*int64(len(g.at)-1)))
 }
 
 // tokenRows notes embeddings, and whether a table of the first layer's outputs
@@ -128,7 +129,7 @@ func tokenRows(m *model, g group) string {
 		return ""
 	}
 	v, d := int64(t.Shape[0]), int64(t.Shape[1])
-	says := fmt.Sprintf("if this is a token embedding that is normalised and read by linears, a table pays for fewer than %s ids in a layer whose MLP follows attention, and for fewer than about %s where it stands beside it; here are %s", digits(d), digits(d*11/4), digits(v))
+	says := fmt.Sprintf("if this is a token embedding that is normalised and read by linears, a table pays for fewer than %s ids in a layer whose MLP follows attention, and for fewer than about %s where it stands beside it; here are %s", thousands.Group(d), thousands.Group(d*11/4), thousands.Group(v))
 	switch {
 	case v < d:
 		return says + ": it could pay"
@@ -154,7 +155,7 @@ func wideRows(m *model, g group) string {
 			continue
 		}
 		return fmt.Sprintf("if only %s reads it, which makes %s columns of %s, a table of the results saves about %s bytes",
-			w.Name, digits(int64(w.Shape[0])), digits(int64(w.Shape[1])), digits(saved))
+			w.Name, thousands.Group(int64(w.Shape[0])), thousands.Group(int64(w.Shape[1])), thousands.Group(saved))
 	}
 	return ""
 }
@@ -167,5 +168,5 @@ func modulations(m *model, g group) string {
 	}
 	sum := m.sum(g.at)
 	return fmt.Sprintf("if the input of these %d linears is a function of a timestep alone, a table of T timesteps takes %s bytes each in place of %s bytes; it pays up to T = %s",
-		len(g.at), digits(int64(t.Shape[0])*int64(len(g.at))*size(t.DType)), digits(sum.Bytes), digits(int64(t.Shape[1])-1))
+		len(g.at), thousands.Group(int64(t.Shape[0])*int64(len(g.at))*size(t.DType)), thousands.Group(sum.Bytes), thousands.Group(int64(t.Shape[1])-1))
 }

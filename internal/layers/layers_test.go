@@ -36,8 +36,8 @@ var allowed = map[string][]string{
 	"pack/archive":     {"tensor", "loader", "pack/floatcodec"},
 	"pack":             {"tensor", "pack/xortable", "pack/floatcodec", "pack/archive"},
 	"validation":       {"internal/strictjson", "tensor", "architectures", "architectures/nn"},
-	"finitepass":       {"internal/strictjson", "tensor", "loader", "architectures", "architectures/nn", "pack/xortable", "validation"},
-	"planner":          {"tensor", "loader", "architectures", "architectures/nn", "finitepass"},
+	"finitepass":       {"internal/thousands", "internal/strictjson", "tensor", "loader", "architectures", "architectures/nn", "pack/xortable", "validation"},
+	"planner":          {"internal/thousands", "tensor", "loader", "architectures", "architectures/nn", "finitepass"},
 	"metalgpu":         {"tensor", "architectures/nn"},
 
 	"internal/demomodel": {},
@@ -46,8 +46,9 @@ var allowed = map[string][]string{
 	"internal/layers":    {},
 
 	"internal/strictjson": {},
+	"internal/thousands":  {},
 	// The root is the road: it may import every room but the command's.
-	"": {"tensor", "hub", "loader", "architectures", "architectures/nn", "pack", "pack/xortable",
+	"": {"internal/thousands", "tensor", "hub", "loader", "architectures", "architectures/nn", "pack", "pack/xortable",
 		"pack/floatcodec", "pack/archive", "validation", "finitepass", "planner", "metalgpu", "internal/page"},
 	"cmd": {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack",
 		"pack/xortable", "pack/floatcodec", "pack/archive", "validation", "finitepass", "planner", "metalgpu", "internal/demomodel", "internal/page"},
