@@ -51,6 +51,9 @@ func (m *Model) appendBlob(dst, raw []byte, opts Options) []byte {
 	table := len(dst)
 	chunks := m.Chunks()
 	dst = append(dst, make([]byte, 4*chunks+4)...)
+	if opts.Workers > 1 {
+		dst = slices.Grow(dst, m.chunksRoom())
+	}
 	put := func(i, size int) { binary.LittleEndian.PutUint32(dst[table+4*i:], uint32(size)) }
 	if opts.Workers <= 1 || chunks == 1 {
 		for i := range chunks {
@@ -59,30 +62,7 @@ func (m *Model) appendBlob(dst, raw []byte, opts Options) []byte {
 			put(i, len(dst)-at)
 		}
 	} else {
-		// Some chunks at a time, so that a few buffers do.
-		encoded := make([][]byte, min(chunks, 16*opts.Workers))
-		at := make([]int, len(encoded))
-		for first := 0; first < chunks; first += len(encoded) {
-			n := min(len(encoded), chunks-first)
-			each(n, opts.Workers, func(i int) error {
-				if encoded[i] == nil {
-					encoded[i] = make([]byte, 0, m.ChunkBytes()+chunkHeader)
-				}
-				encoded[i] = m.AppendChunk(encoded[i][:0], first+i, m.chunkOf(raw, first+i))
-				return nil
-			})
-			end := len(dst)
-			for i, e := range encoded[:n] {
-				put(first+i, len(e))
-				at[i] = end
-				end += len(e)
-			}
-			dst = grow(dst, end-len(dst))
-			each(n, opts.Workers, func(i int) error {
-				copy(dst[at[i]:], encoded[i])
-				return nil
-			})
-		}
+		dst = m.appendParallel(dst, raw, opts.Workers, put)
 	}
 	sum := crc32.Checksum(dst[start:table+4*chunks], castagnoli)
 	binary.LittleEndian.PutUint32(dst[table+4*chunks:], sum)

@@ -1,7 +1,6 @@
 package floatcodec
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math/bits"
 	"slices"
@@ -99,22 +98,23 @@ func newBlockStats(sym []byte, arena *[]symbolCount) blockStats {
 // start as ranges of the mean symbol; three rounds then move blocks to the
 // table that codes them best, in whole bits from the second on if huffman is set.
 func cluster(blocks []blockStats, tables int, huffman bool) [][256]uint32 {
-	order := make([]int, len(blocks))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(blocks[a].mean, blocks[b].mean), cmp.Compare(a, b))
-	})
 	counts := make([][256]uint32, tables)
-	for rank, i := range order {
-		addBlock(&counts[rank*tables/len(order)], &blocks[i])
-	}
 	if tables == 1 {
+		for i := range blocks {
+			addBlock(&counts[0], &blocks[i])
+		}
 		return counts
 	}
+	order := make([]uint64, len(blocks)) // mean and index in one word sort fast
+	for i := range order {
+		order[i] = uint64(blocks[i].mean)<<32 | uint64(i)
+	}
+	slices.Sort(order)
+	for rank, o := range order {
+		addBlock(&counts[rank*tables/len(order)], &blocks[uint32(o)])
+	}
+	next, by := make([][256]uint32, tables), make([][256]uint16, tables)
 	for round := range 3 {
-		by := make([][256]uint16, tables)
 		for i := range counts {
 			if huffman && round >= 1 && counts[i] != [256]uint32{} {
 				lens := huffmanLens(&counts[i])
@@ -124,12 +124,12 @@ func cluster(blocks []blockStats, tables int, huffman bool) [][256]uint32 {
 			}
 		}
 		costs := packCosts(by)
-		next := make([][256]uint32, tables)
+		clear(next)
 		for i := range blocks {
 			t, _ := costs.best(&blocks[i], tables)
 			addBlock(&next[t], &blocks[i])
 		}
-		counts = next
+		counts, next = next, counts
 	}
 	return slices.DeleteFunc(counts, func(c [256]uint32) bool { return c == [256]uint32{} })
 }

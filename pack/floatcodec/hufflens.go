@@ -1,15 +1,12 @@
 package floatcodec
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
-// leaf is a symbol with its count.
-type leaf struct {
-	weight uint64
-	sym    uint8
-}
+// leaf is a symbol in the low byte, with its count above: leaves sort by count.
+type leaf uint64
+
+func (l leaf) weight() uint64 { return uint64(l >> 8) }
+func (l leaf) sym() uint8     { return uint8(l) }
 
 // huffmanLens returns the lengths of an optimal code with at most maxCodeLen
 // bits for the symbols with a count above zero. There must be at least one such
@@ -22,19 +19,17 @@ func huffmanLens(counts *[256]uint32) (lens codeLens) {
 	leaves := buf[:0]
 	for s, c := range counts {
 		if c > 0 {
-			leaves = append(leaves, leaf{uint64(c), uint8(s)})
+			leaves = append(leaves, leaf(c)<<8|leaf(s))
 		}
 	}
 	if len(leaves) == 1 {
-		lens[leaves[0].sym] = 0
+		lens[leaves[0].sym()] = 0
 		return lens
 	}
-	slices.SortFunc(leaves, func(a, b leaf) int { // ties by symbol: the result is unique
-		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.sym, b.sym))
-	})
+	slices.Sort(leaves) // ties by symbol: the result is unique
 	if !plainHuffman(leaves, &lens) {
 		for _, l := range leaves {
-			lens[l.sym] = 0
+			lens[l.sym()] = 0
 		}
 		packageMerge(leaves, &lens)
 	}
@@ -51,8 +46,8 @@ func plainHuffman(leaves []leaf, lens *codeLens) bool {
 	leaf, sum := 0, 0
 	for made := range n - 1 {
 		for range 2 {
-			if leaf < n && (sum == made || leaves[leaf].weight <= weight[sum]) {
-				weight[made] += leaves[leaf].weight
+			if leaf < n && (sum == made || leaves[leaf].weight() <= weight[sum]) {
+				weight[made] += leaves[leaf].weight()
 				parent[leaf] = uint16(made)
 				leaf++
 			} else {
@@ -71,7 +66,7 @@ func plainHuffman(leaves []leaf, lens *codeLens) bool {
 		if d > maxCodeLen {
 			return false
 		}
-		lens[l.sym] = d
+		lens[l.sym()] = d
 	}
 	return true
 }
@@ -94,12 +89,12 @@ func packageMerge(leaves []leaf, lens *codeLens) {
 		start := len(flags)
 		i, j := 0, 0
 		for i < len(leaves) || j < pairs {
-			if j < pairs && (i == len(leaves) || prev[2*j]+prev[2*j+1] < leaves[i].weight) {
+			if j < pairs && (i == len(leaves) || prev[2*j]+prev[2*j+1] < leaves[i].weight()) {
 				cur = append(cur, prev[2*j]+prev[2*j+1])
 				flags = append(flags, false)
 				j++
 			} else {
-				cur = append(cur, leaves[i].weight)
+				cur = append(cur, leaves[i].weight())
 				flags = append(flags, true)
 				i++
 			}
@@ -116,7 +111,7 @@ func packageMerge(leaves []leaf, lens *codeLens) {
 			}
 		}
 		for _, l := range leaves[:n] {
-			lens[l.sym]++
+			lens[l.sym()]++
 		}
 		take = 2 * (take - n)
 	}

@@ -14,21 +14,19 @@ func TestPlainHuffmanIsOptimal(t *testing.T) {
 		n := 2 + r.IntN(255)
 		leaves := make([]leaf, n)
 		for i := range leaves {
-			leaves[i] = leaf{1 + uint64(i)*uint64(r.IntN(5)), uint8(i)}
+			weight := 1 + uint64(i)*uint64(r.IntN(5))
 			if i > 0 {
-				leaves[i].weight += leaves[i-1].weight * uint64(r.IntN(2))
+				last := leaves[i-1].weight()
+				weight = max(weight+last*uint64(r.IntN(2)), last)
 			}
-			leaves[i].weight = min(leaves[i].weight, 1<<20)
-			if i > 0 {
-				leaves[i].weight = max(leaves[i].weight, leaves[i-1].weight)
-			}
+			leaves[i] = leaf(min(weight, 1<<20))<<8 | leaf(i)
 		}
 		var a, b codeLens
 		for i := range a {
 			a[i], b[i] = absent, absent
 		}
 		for _, l := range leaves {
-			b[l.sym] = 0
+			b[l.sym()] = 0
 		}
 		packageMerge(leaves, &b)
 		if err := b.check(); err != nil {
@@ -43,8 +41,8 @@ func TestPlainHuffmanIsOptimal(t *testing.T) {
 		}
 		costA, costB := uint64(0), uint64(0)
 		for _, l := range leaves {
-			costA += l.weight * uint64(a[l.sym])
-			costB += l.weight * uint64(b[l.sym])
+			costA += l.weight() * uint64(a[l.sym()])
+			costB += l.weight() * uint64(b[l.sym()])
 		}
 		if costA != costB {
 			t.Fatalf("%d leaves: %d bits, and %d by package-merge", n, costA, costB)

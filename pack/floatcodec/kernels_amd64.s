@@ -787,28 +787,26 @@ encoded:
 	VMOVDQU8 tmp, k, out
 
 // Joins the four codes in each 64-bit word of w, which has them in its 16-bit
-// lanes with their lengths on top; stores them and their lengths.
-#define JOIN(w, at) \
+// lanes with their lengths on top, in codes; adds their lengths in lens.
+#define JOIN(w, codes, lens) \
 	VPSRLD $12, w, Z5        \
 	VPANDD Z30, Z5, Z5       \
 	VPSRLD $28, w, Z6        \
 	VPSRLD $16, w, Z7        \
 	VPANDD Z31, Z7, Z7       \
-	VPANDD Z31, w, Z8        \
+	VPANDD Z31, w, codes     \
 	VPSLLVD Z5, Z7, Z7       \
-	VPORD Z7, Z8, Z8         \
+	VPORD Z7, codes, codes   \
 	VPADDD Z5, Z6, Z6        \
-	VPSRLQ $32, Z8, Z9       \
-	VPANDQ Z29, Z8, Z8       \
+	VPSRLQ $32, codes, Z9    \
+	VPANDQ Z29, codes, codes \
 	VPANDQ Z29, Z6, Z7       \
-	VPSRLQ $32, Z6, Z6       \
+	VPSRLQ $32, Z6, lens     \
 	VPSLLVQ Z7, Z9, Z9       \
-	VPORQ Z9, Z8, Z8         \
-	VPADDQ Z7, Z6, Z6        \
-	VMOVDQU64 Z8, (at)(SP)   \
-	VMOVDQU64 Z6, (at+128)(SP)
+	VPORQ Z9, codes, codes   \
+	VPADDQ Z7, lens, lens
 
-// Appends four codes joined at at.
+// Appends the codes joined at at, whose length lies 128 bytes beyond.
 #define PUT(at) \
 	MOVQ at(SP), R10         \
 	MOVQ (at+128)(SP), R11   \
@@ -847,6 +845,8 @@ TEXT ·encodeWide(SB), NOSPLIT, $256-8
 	VPBROADCASTD AX, Z30
 	MOVL $0xffffffff, AX
 	VPBROADCASTQ AX, Z29
+	MOVL $56, AX // with up to seven bits left over, fewer than 64
+	VPBROADCASTQ AX, Z28
 	VPXORQ Z10, Z10, Z10
 	TESTQ DX, DX
 	JZ    widedone
@@ -854,32 +854,75 @@ TEXT ·encodeWide(SB), NOSPLIT, $256-8
 wideloop:
 	VMOVDQU64 (SI), Z0
 	VPMOVB2M  Z0, K1
-	LOOKUP64(Z0, Z16, Z17, Z18, Z19, K1, Z3, Z1)
-	LOOKUP64(Z0, Z20, Z21, Z22, Z23, K1, Z3, Z2)
+	KORTESTQ  K1, K1
+	JCC       widemixed
+	VMOVDQA64 Z0, Z1
+	VPERMI2B  Z19, Z18, Z1
+	VMOVDQA64 Z0, Z2
+	VPERMI2B  Z23, Z22, Z2
+
+widejoin:
 	VPORQ Z2, Z10, Z10
 	VPUNPCKLBW Z2, Z1, Z3
 	VPUNPCKHBW Z2, Z1, Z4
-	JOIN(Z3, 0)
-	JOIN(Z4, 64)
+	JOIN(Z3, Z11, Z12)
+	JOIN(Z4, Z13, Z14)
+
+	// Neighbours in pairs of words: eight codes, if they fit.
+	VPUNPCKLQDQ Z14, Z12, Z5
+	VPUNPCKHQDQ Z14, Z12, Z6
+	VPUNPCKLQDQ Z13, Z11, Z7
+	VPUNPCKHQDQ Z13, Z11, Z8
+	VPADDQ      Z5, Z6, Z9
+	VPCMPUQ     $6, Z28, Z9, K1
+	KTESTQ      K1, K1
+	JNZ         widelong
+	VPSLLVQ     Z5, Z8, Z8
+	VPORQ       Z8, Z7, Z7
+	VMOVDQU64   Z7, 0(SP)
+	VMOVDQU64   Z9, 128(SP)
 	PUT(0)
 	PUT(8)
-	PUT(64)
-	PUT(72)
 	PUT(16)
 	PUT(24)
-	PUT(80)
-	PUT(88)
 	PUT(32)
 	PUT(40)
-	PUT(96)
-	PUT(104)
 	PUT(48)
 	PUT(56)
-	PUT(112)
-	PUT(120)
+
+widenext:
 	ADDQ $64, SI
 	DECQ DX
 	JNZ  wideloop
+	JMP  widedone
+
+widemixed:
+	LOOKUP64(Z0, Z16, Z17, Z18, Z19, K1, Z3, Z1)
+	LOOKUP64(Z0, Z20, Z21, Z22, Z23, K1, Z3, Z2)
+	JMP widejoin
+
+widelong:
+	VMOVDQU64 Z7, 0(SP)
+	VMOVDQU64 Z8, 64(SP)
+	VMOVDQU64 Z5, 128(SP)
+	VMOVDQU64 Z6, 192(SP)
+	PUT(0)
+	PUT(64)
+	PUT(8)
+	PUT(72)
+	PUT(16)
+	PUT(80)
+	PUT(24)
+	PUT(88)
+	PUT(32)
+	PUT(96)
+	PUT(40)
+	PUT(104)
+	PUT(48)
+	PUT(112)
+	PUT(56)
+	PUT(120)
+	JMP widenext
 
 widedone:
 	MOVQ DI, 0(R12)
@@ -915,6 +958,13 @@ TEXT ·chooseWide(SB), NOSPLIT, $0-32
 	XORQ R8, R8
 	MOVQ $-1, R9
 
+	// Exponents of weights below 2 give symbols of 128 and more: half a table does.
+	KANDQ K1, K2, K5
+	KANDQ K3, K4, K6
+	KANDQ K5, K6, K5
+	KORTESTQ K5, K5
+	JCS  choosehigh
+
 chooseloop:
 	VMOVDQU64 512(BX), Z16
 	VMOVDQU64 576(BX), Z17
@@ -940,6 +990,40 @@ chooseloop:
 	INCQ R8
 	CMPQ R8, DX
 	JB   chooseloop
+	MOVQ R9, ret+24(FP)
+	VZEROUPPER
+	RET
+
+choosehigh:
+	VMOVDQU64 640(BX), Z18
+	VMOVDQU64 704(BX), Z19
+	VMOVDQA64 Z0, Z4
+	VMOVDQA64 Z1, Z5
+	VMOVDQA64 Z2, Z6
+	VMOVDQA64 Z3, Z7
+	VPERMI2B Z19, Z18, Z4
+	VPERMI2B Z19, Z18, Z5
+	VPERMI2B Z19, Z18, Z6
+	VPERMI2B Z19, Z18, Z7
+	VPADDB Z5, Z4, Z4
+	VPADDB Z7, Z6, Z6
+	VPADDB Z6, Z4, Z4        // four costs of at most 31 in a byte
+	VPSADBW Z9, Z4, Z8
+	VEXTRACTI64X4 $1, Z8, Y4
+	VPADDQ Y4, Y8, Y8
+	VEXTRACTI128 $1, Y8, X4
+	VPADDQ X4, X8, X8
+	VPSHUFD $0x4e, X8, X4
+	VPADDQ X4, X8, X8
+	MOVQ X8, AX
+	SHLQ $8, AX
+	ADDQ R8, AX
+	CMPQ AX, R9
+	CMOVQCS AX, R9
+	ADDQ $768, BX
+	INCQ R8
+	CMPQ R8, DX
+	JB   choosehigh
 	MOVQ R9, ret+24(FP)
 	VZEROUPPER
 	RET

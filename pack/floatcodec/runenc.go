@@ -114,7 +114,7 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 		for s := range streams {
 			lo, hi := share(len(run), s, streams)
 			for lo < hi {
-				k := min(hi-lo, blockLen)
+				k := min(hi-lo, encodeSpan)
 				if h.encode(&e.streams[s], t, run[lo:lo+k]) {
 					for i := lo; i < lo+k; i++ {
 						if h.enc[t][run[i]]&absentFlag != 0 {
@@ -162,7 +162,10 @@ func (w *streamWriter) flush() {
 	}
 }
 
-// encode writes the codes of at most blockLen symbols to w and reports whether
+// encodeSpan is how many symbols are encoded at once.
+const encodeSpan = 4 * blockLen
+
+// encode writes the codes of at most encodeSpan symbols to w and reports whether
 // the table lacks one of them.
 func (h *huffCoder) encode(w *streamWriter, t int, sym []byte) (absent bool) {
 	if haveKernels {
@@ -171,7 +174,7 @@ func (h *huffCoder) encode(w *streamWriter, t int, sym []byte) (absent bool) {
 			step = 64
 		}
 		if k := len(sym) / step * step; k > 0 {
-			_ = w.dst[w.pos+maxBlockBytes-1]
+			_ = w.dst[w.pos+k*maxCodeLen/8+15] // the kernels store eight bytes at a time
 			e := encodeState{dst: &w.dst[w.pos], acc: w.acc, nbits: uint64(w.nbits), table: &h.enc[t], sym: &sym[0], quads: uint64(k / 4)}
 			if haveWideKernels {
 				e.wide = &h.wide[t]
