@@ -35,7 +35,7 @@ var (
 	// in the way of another.
 	ErrName = errors.New("unsafe file name")
 	// ErrNotRegular is wrapped when a source is neither a regular file nor a
-	// directory.
+	// directory, or what an archive is to replace is not a regular file.
 	ErrNotRegular = errors.New("not a regular file")
 )
 

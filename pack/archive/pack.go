@@ -24,7 +24,8 @@ type PackOptions struct {
 // process was killed, dest is as it was.
 //
 // An existing dest gives an error that wraps [ErrExists] unless Overwrite is
-// set; dest being one of the sources, or the base, is refused in any case. A
+// set; dest being one of the sources, or the base, is refused in any case, and so
+// are devices, pipes and sockets, with an error that wraps [ErrNotRegular]. A
 // source whose identity, size or time of modification changes while it is read
 // gives an error that wraps [ErrChanged].
 func Pack(ctx context.Context, dest string, paths []string, o PackOptions) (stats Stats, err error) {
@@ -129,6 +130,9 @@ func mayReplace(dest string, sources []Source, o PackOptions) error {
 	}
 	if !o.Overwrite || info.IsDir() {
 		return &fs.PathError{Op: "pack", Path: dest, Err: ErrExists}
+	}
+	if !info.Mode().IsRegular() { // the rename would put a file in place of /dev/null
+		return fmt.Errorf("%s: %w, which no archive may replace", dest, ErrNotRegular)
 	}
 	return nil
 }

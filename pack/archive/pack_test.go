@@ -265,6 +265,37 @@ func TestSpecialFilesAreNamed(t *testing.T) {
 }
 
 // The Hub's cache: files of a snapshot are links to blobs.
+// A rename would put an ordinary file in place of /dev/null.
+func TestSpecialFilesAreNotReplaced(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no such files on Windows")
+	}
+	src := writeTree(t, map[string][]byte{"a.txt": []byte("a"), "b.txt": []byte("b")})
+	dir := t.TempDir()
+	arc := filepath.Join(dir, "x.hfa")
+	if _, err := archive.Pack(t.Context(), arc, []string{src}, archive.PackOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(dir, "b.txt")
+	if err := exec.Command("mkfifo", pipe).Run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Pack(t.Context(), pipe, []string{src}, archive.PackOptions{Overwrite: true}); !errors.Is(err, archive.ErrNotRegular) {
+		t.Errorf("pack: %v", err)
+	}
+	err := mustOpen(t, arc, archive.ReadOptions{}).Unpack(t.Context(), dir, archive.UnpackOptions{Overwrite: true})
+	if !errors.Is(err, archive.ErrExists) || !strings.Contains(err.Error(), pipe) {
+		t.Errorf("unpack: %v", err)
+	}
+	if info, err := os.Lstat(pipe); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+		t.Errorf("the pipe was replaced: %v, %v", info, err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "a.txt")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file was written all the same: %v", err)
+	}
+	wantNoTemp(t, dir)
+}
+
 func TestHubSnapshot(t *testing.T) {
 	repo := filepath.Join(t.TempDir(), "models--org--name")
 	snapshot := filepath.Join(repo, "snapshots", strings.Repeat("0a", 20))

@@ -14,7 +14,8 @@ import (
 
 // UnpackOptions say how an archive is unpacked. The zero value replaces nothing.
 type UnpackOptions struct {
-	// Overwrite lets files take the place of existing ones.
+	// Overwrite lets files take the place of existing ones and of symbolic links,
+	// but not of directories, devices, pipes and sockets.
 	Overwrite bool
 	// Workers is how many goroutines decode; 0 means what the Reader was opened
 	// with.
@@ -121,7 +122,7 @@ func (r *Reader) mayWrite(root *os.Root, overwrite bool) error {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return err
-		case !overwrite, info.IsDir():
+		case !overwrite, !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0:
 			return &fs.PathError{Op: "unpack", Path: filepath.Join(root.Name(), name), Err: ErrExists}
 		}
 	}
