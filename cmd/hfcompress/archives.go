@@ -54,6 +54,9 @@ func (c *chain) Close() error {
 // openArchive opens an archive. Its base, and the base of that, are found among
 // bases by their digests; one that is missing shows when it is needed.
 func openArchive(path string, bases []string, workers int) (*chain, error) {
+	if workers < 0 {
+		return nil, usagef("--workers must not be negative")
+	}
 	c := &chain{}
 	byDigest := map[archive.Digest]string{}
 	for _, b := range bases {

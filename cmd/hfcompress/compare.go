@@ -291,8 +291,12 @@ func (a *app) printComparison(c *comparison, html string) error {
 
 // writePage writes the page under a temporary name first.
 func writePage(path string, overwrite bool, c *comparison) (err error) {
-	if _, err := os.Lstat(path); err == nil && !overwrite {
+	switch info, err := os.Lstat(path); {
+	case err != nil:
+	case !overwrite:
 		return fmt.Errorf("%s is there already: --overwrite replaces it", path)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file: not replaced", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {

@@ -49,7 +49,12 @@ hold the levels against reference methods on the tensors of one file.`,
 				}
 				return a.compare(cmd.Context(), f)
 			}
-			if len(args) == 0 {
+			switch {
+			case f.html != "":
+				return usagef("--html goes with --compare FILE")
+			case f.workers < 0:
+				return usagef("--workers must not be negative")
+			case len(args) == 0:
 				return usagef("nothing to pack: give files or directories")
 			}
 			return a.pack(cmd.Context(), args, f)
