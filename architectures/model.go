@@ -108,8 +108,34 @@ type Scheduled interface {
 	WithTimesteps(d *nn.Domain) (Blueprint, error)
 }
 
+// Labelled is implemented by scheduled blueprints whose blocks are functions of a
+// timestep and of a class label: the schedule that they take may also be a domain
+// of pairs of both.
+type Labelled interface {
+	Scheduled
+	// Labels is the number of valid labels: 0 to Labels()−1.
+	Labels() int
+}
+
+// LatentInput describes the inputs of models that take images with a timestep and
+// a class label each: hidden_states F32 [batch, Channels, Size, Size], timestep F32
+// or I64 [batch], and class_labels I64 [batch].
+type LatentInput struct {
+	Channels, Size int
+	// Labels is the number of valid labels.
+	Labels int
+	// Timesteps and LabelIDs are those that examples may use: what is declared, or a
+	// choice where nothing is. LabelIDs may be empty for all labels.
+	Timesteps []float32
+	LabelIDs  []int
+}
+
 // InputSpec says which inputs a model takes, for generating examples.
 type InputSpec struct {
+	// Latent, when not nil, says that the model takes images instead of token ids.
+	// The other fields are zero then.
+	Latent *LatentInput
+
 	// Vocabulary is the number of valid ids of input_ids.
 	Vocabulary int
 	// IDs, when not empty, are the only ones of them that examples may use, in

@@ -96,12 +96,14 @@ func Parse(data []byte, limits Limits) ([]Example, error) {
 // fileExample is one example of the JSON form.
 type fileExample struct {
 	Name          string    `json:"name,omitempty"`
-	InputIDs      [][]int64 `json:"input_ids"`
+	InputIDs      [][]int64 `json:"input_ids,omitempty"`
 	AttentionMask [][]int64 `json:"attention_mask,omitempty"`
 	PositionIDs   [][]int64 `json:"position_ids,omitempty"`
 	// Inputs are the model's further ones by name.
 	Inputs map[string][][]int64 `json:"inputs,omitempty"`
-	Flags  map[string]bool      `json:"flags,omitempty"`
+	// Tensors are all inputs of a model that takes no token ids.
+	Tensors map[string]fileTensor `json:"tensors,omitempty"`
+	Flags   map[string]bool       `json:"flags,omitempty"`
 }
 
 type fileExamples struct {
@@ -163,6 +165,16 @@ func parseJSON(data []byte, limits Limits) ([]Example, error) {
 			}
 			inputs.Tensors[other] = t
 		}
+		if len(e.Tensors) > 0 && len(inputs.Tensors) > 0 {
+			return nil, fmt.Errorf("example %.80q: tensors are for models without token ids, and there are other inputs", name)
+		}
+		for _, input := range slices.Sorted(maps.Keys(e.Tensors)) {
+			t, err := e.Tensors[input].tensor()
+			if err != nil {
+				return nil, fmt.Errorf("example %.80q, %.80s: %w", name, input, err)
+			}
+			inputs.Tensors[input] = t
+		}
 		out = append(out, Example{name, inputs})
 	}
 	return out, nil
@@ -208,6 +220,9 @@ func check(examples []Example, limits Limits) error {
 }
 
 func checkInputs(in architectures.Inputs, spec architectures.InputSpec) error {
+	if spec.Latent != nil {
+		return checkLatent(in, spec.Latent)
+	}
 	ids := in.Tensors[inputIDs]
 	if ids == nil {
 		return fmt.Errorf("%s are missing", inputIDs)
@@ -255,6 +270,10 @@ func checkInputs(in architectures.Inputs, spec architectures.InputSpec) error {
 			return err
 		}
 	}
+	return checkFlags(in)
+}
+
+func checkFlags(in architectures.Inputs) error {
 	for flag := range in.Flags {
 		if flag != flagHiddenStates && flag != flagAttentions {
 			return fmt.Errorf("unknown flag %.40q", flag)
@@ -344,7 +363,14 @@ func Format(examples []Example) ([]byte, error) {
 	file := fileExamples{Examples: []fileExample{}}
 	for _, e := range examples {
 		out := fileExample{Name: e.Name, Flags: e.Inputs.Flags}
+		if e.Inputs.Tensors[inputIDs] == nil {
+			out.Tensors = map[string]fileTensor{}
+		}
 		for name, t := range e.Inputs.Tensors {
+			if out.Tensors != nil {
+				out.Tensors[name] = fileTensor{t.DType(), t.Shape(), t.Bytes()}
+				continue
+			}
 			if t.DType() != tensor.I64 || len(t.Shape()) != 2 {
 				return nil, fmt.Errorf("%w: example %q: %s is %v, want I64 of two axes", tensor.ErrShape, e.Name, name, t)
 			}

@@ -55,13 +55,19 @@ func (o Options) effective(spec architectures.InputSpec) Options {
 // the model understands masks, right and left padding, and any further inputs in
 // several shapes. All ask for hidden
 // states and, up to a length, for attention weights. It gives nothing for an
-// empty vocabulary.
+// empty vocabulary. For a model that takes images there are batches of random ones
+// with random timesteps and labels, and every timestep and every label in a call of
+// its own; four values of an image count as a position.
 func Generate(spec architectures.InputSpec, o Options) []Example {
-	if spec.Size() < 1 {
+	if spec.Size() < 1 && spec.Latent == nil {
 		return nil
 	}
 	o = o.effective(spec)
 	g := &generator{spec: spec, o: o, rng: rand.New(rand.NewPCG(o.Seed, 0x76616c6964617465))}
+	if spec.Latent != nil {
+		g.latents(spec.Latent)
+		return g.examples
+	}
 	g.rowCounts() // few, and the most telling: they come before the budget is spent
 	if spec.Masks {
 		g.padded()

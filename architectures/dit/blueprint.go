@@ -212,5 +212,18 @@ func (c *Config) slots(d *nn.Domain) run.Slots {
 	return s
 }
 
-// Inputs is empty but for its zero vocabulary: the model takes no token ids.
-func (b *Blueprint) Inputs() architectures.InputSpec { return architectures.InputSpec{} }
+// Inputs says what the model takes. Without a schedule examples use some timesteps.
+func (b *Blueprint) Inputs() architectures.InputSpec {
+	c := &b.cfg
+	in := &architectures.LatentInput{
+		Channels: c.InChannels, Size: c.SampleSize, Labels: c.labels(),
+		Timesteps: []float32{0, 1, 20, 500.5, 980, 999},
+	}
+	if b.domain != nil {
+		in.Timesteps = b.domain.Factors[0].Values()
+		for _, key := range b.domain.Factors[1].Keys {
+			in.LabelIDs = append(in.LabelIDs, int(key))
+		}
+	}
+	return architectures.InputSpec{Latent: in}
+}
