@@ -241,6 +241,9 @@ func (r *road) load(ctx context.Context) error {
 	if err := r.bind(checkpoint); err != nil {
 		return err
 	}
+	if r.plan, err = r.o.schedule(r.arch, r.plan); err != nil {
+		return err
+	}
 	if r.weights, err = loader.Strict(checkpoint, r.plan.Params(), loader.Policy{NonFinite: r.o.NonFinite}); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package compress
 // The registered families. Importing this package makes all of them known.
 import (
 	_ "github.com/hfcompress/compress/architectures/bert"
+	_ "github.com/hfcompress/compress/architectures/dit"
 	_ "github.com/hfcompress/compress/architectures/esm"
 	_ "github.com/hfcompress/compress/architectures/gpt2"
 	_ "github.com/hfcompress/compress/architectures/gpt_neox"

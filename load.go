@@ -116,7 +116,8 @@ func packagedDesign(p *pack.Package) (*design, error) {
 	}
 	slices.Sort(names)
 	d.plan = architectures.ForNames(d.plan, names)
-	return d, nil
+	d.plan, err = packagedSchedule(p, d.plan)
+	return d, err
 }
 
 // openBlocks rebuilds the rewritten blocks of a package.

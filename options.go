@@ -71,6 +71,12 @@ type Options struct {
 	// occur: tables hold these alone, and the compressed model refuses others. The
 	// order does not matter.
 	ReachableIDs []int
+	// Timesteps, when not empty, is the promise that a diffusion model is called with
+	// these alone, as the numbers that it is given: its timestep blocks become tables
+	// of them, and the compressed model refuses others. Labels, when not empty, is the
+	// same for class labels where blocks read these too; else all labels count.
+	Timesteps []float32
+	Labels    []int
 	// ProfileMode and Profiles choose row-count profiles. Empty is automatic, or
 	// explicit when Profiles are given.
 	ProfileMode finitepass.ProfileMode
@@ -132,6 +138,9 @@ func (o Options) check() (Options, error) {
 		}
 	}
 	o.ReachableIDs = slices.Compact(slices.Sorted(slices.Values(o.ReachableIDs)))
+	if err := o.checkSchedule(); err != nil {
+		return o, err
+	}
 	switch o.Require {
 	case RequireDefault, RequireBitwise, RequireTolerance:
 	default:
@@ -176,10 +185,14 @@ func (o Options) check() (Options, error) {
 
 // contracts are what was promised besides Contract.
 func (o Options) contracts() []string {
-	if len(o.ReachableIDs) == 0 {
-		return nil
+	var promised []string
+	if len(o.ReachableIDs) > 0 {
+		promised = append(promised, architectures.ReachableIDsOnly)
 	}
-	return []string{architectures.ReachableIDsOnly}
+	if len(o.Timesteps) > 0 {
+		promised = append(promised, architectures.DeclaredTimestepsOnly, architectures.DeclaredPairsOnly)
+	}
+	return promised
 }
 
 // cpuMode returns the mode of the CPU device that a device name asks for.

@@ -92,6 +92,11 @@ func blueprintPasses(m *model, b architectures.Blueprint, o Options) ([]Pass, er
 		if err != nil {
 			return nil, err
 		}
+		if l, ok := s.(architectures.Labelled); ok {
+			if d, err = twoLabels(d, l.Labels()); err != nil {
+				return nil, err
+			}
+		}
 		if b, err = s.WithTimesteps(d); err != nil {
 			return nil, err
 		}
@@ -134,6 +139,16 @@ func someTimesteps(cast nn.Cast, n int) (*nn.Domain, error) {
 		return nil, fmt.Errorf("%d timesteps: %w", n, err)
 	}
 	return d, nil
+}
+
+// twoLabels returns the pairs of a schedule with two class labels, as guidance
+// needs them for one class.
+func twoLabels(steps *nn.Domain, labels int) (*nn.Domain, error) {
+	two, err := nn.ListedTokens([]int{0, labels - 1})
+	if err != nil {
+		return nil, err
+	}
+	return nn.NewPairs(steps, two)
 }
 
 func (m *model) names() []string {

@@ -25,6 +25,7 @@ type compressFlags struct {
 	overwrite                  bool
 	storage                    compress.StorageOptions
 	reachable                  string
+	timesteps, labels          string
 	device                     string
 	threads                    int
 	profiles                   string
@@ -107,6 +108,8 @@ func addCompressFlags(cmd *cobra.Command, f *compressFlags) {
 	fs.StringVar(&f.profiles, "profiles", "auto", "row-count profiles: auto, none, or a JSON file")
 	fs.StringVar(&f.contract, "contract", "token_indices_only", "how the model's blocks may be called")
 	fs.StringVar(&f.reachable, "reachable-ids", "", "promise that no other token ids occur: ids and ranges such as 0-31,50, or a JSON file with a list")
+	fs.StringVar(&f.timesteps, "timesteps", "", "promise that a diffusion model is given no other timesteps: numbers such as 0,20,40, or a JSON file with a list")
+	fs.StringVar(&f.labels, "labels", "", "promise that it is given no other class labels: labels and ranges such as 0-9,1000, or a JSON file with a list")
 	fs.StringVar(&f.validation, "validation", "", "file with examples of your own, JSON or safetensors")
 	fs.StringVar(&f.nearTies, "near-ties", "", "file that keeps the inputs with narrow decisions: read if it exists, else written")
 	fs.StringVar(&f.margins, "margins", "report", "decisions that a table's error leaves open: report, or reject the block")
@@ -195,6 +198,12 @@ func (a *app) options(f *compressFlags) (compress.Options, error) {
 	}
 	var err error
 	if o.ReachableIDs, err = idList(f.reachable); err != nil {
+		return o, err
+	}
+	if o.Timesteps, err = timestepList(f.timesteps); err != nil {
+		return o, err
+	}
+	if o.Labels, err = labelList(f.labels); err != nil {
 		return o, err
 	}
 	o.Hub, err = a.hubOptions(f.hub)
