@@ -122,7 +122,9 @@ func (d damage) Error() string { return d.path + ": " + d.reason }
 func ScanCache(dir string) (*CacheInfo, error) {
 	abs, err := filepath.Abs(dir)
 	if err == nil {
-		abs, err = filepath.EvalSymlinks(abs)
+		if abs, err = filepath.EvalSymlinks(abs); err != nil && !strings.Contains(err.Error(), dir) {
+			err = fmt.Errorf("%s: %w", dir, err) // a loop of links is reported without its name
+		}
 	}
 	if err != nil {
 		return nil, &Error{Kind: ErrCache, Op: "scan", Err: err}

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -39,7 +40,9 @@ var (
 )
 
 // Error is what every method returns when it fails. Kind is one of the Err
-// values above; Err, when set, is the cause. Both match with errors.Is.
+// values above, or [context.Canceled] or [context.DeadlineExceeded] where the
+// caller's context ended the call; Err, when set, is the cause. Both match
+// with errors.Is.
 type Error struct {
 	Kind      error
 	Op        string // resolve, list, metadata, download, snapshot, …
@@ -65,7 +68,12 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("hub: ")
-	if e.Op != "" {
+	switch {
+	case e.Repo.ID == "" && e.Op == "validate":
+		// The kind says it all.
+	case e.Repo.ID == "" && e.Op != "":
+		b.WriteString(e.Op + ": ")
+	case e.Op != "":
 		b.WriteString(e.Op + " ")
 	}
 	if e.Repo.ID != "" {
@@ -240,7 +248,7 @@ func withPlace(err error, op string, r Repo, revision, file string) error {
 	var he *Error
 	if !errors.As(err, &he) {
 		kind := ErrCache
-		for _, k := range []error{ErrChecksum, ErrSize, ErrContent, ErrIncomplete, ErrDiskSpace} {
+		for _, k := range []error{ErrChecksum, ErrSize, ErrContent, ErrIncomplete, ErrDiskSpace, context.Canceled, context.DeadlineExceeded} {
 			if errors.Is(err, k) {
 				kind = k
 			}

@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -68,6 +69,48 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
+// What failed before a repository was named starts with the operation or, for
+// a name that is refused, with the kind.
+func TestErrorWithoutRepository(t *testing.T) {
+	c := newClient(t, newHub(t, hubtest.Options{}))
+	_, err := c.Download(t.Context(), hub.ModelRepo("a/../b"), "main", "x")
+	if err == nil || !strings.HasPrefix(err.Error(), `hub: download a/../b@main/x: invalid repository id: `) && !strings.HasPrefix(err.Error(), `hub: invalid repository id: `) {
+		t.Errorf("%v", err)
+	}
+	if err := hub.CheckPath("../x"); err == nil || !strings.HasPrefix(err.Error(), `hub: unsafe file name: file name "../x"`) {
+		t.Errorf("%v", err)
+	}
+	dir := filepath.Join(t.TempDir(), "none")
+	_, err = hub.ScanCache(dir)
+	if err == nil || !strings.HasPrefix(err.Error(), "hub: scan: cache error: ") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A call that its caller ended is no failure of the cache.
+func TestCancelledIsNoCacheError(t *testing.T) {
+	s := newHub(t, hubtest.Options{})
+	c := newClient(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	past, stop := context.WithTimeout(t.Context(), -1)
+	defer stop()
+	for _, tc := range []struct {
+		ctx  context.Context
+		kind error
+	}{{ctx, context.Canceled}, {past, context.DeadlineExceeded}} {
+		_, err := c.Download(tc.ctx, demo, "main", "config.json")
+		var e *hub.Error
+		if !errors.As(err, &e) || !errors.Is(e.Kind, tc.kind) || errors.Is(err, hub.ErrCache) || !strings.Contains(err.Error(), "config.json: "+tc.kind.Error()) {
+			t.Errorf("%v", err)
+		}
+		_, err = c.Snapshot(tc.ctx, demo, "main", hub.SnapshotOptions{})
+		if !errors.Is(err, tc.kind) || errors.Is(err, hub.ErrCache) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func TestNoExistIsRemembered(t *testing.T) {
 	s := newHub(t, hubtest.Options{})
 	c := newClient(t, s)
@@ -103,6 +146,7 @@ func TestStatusMapping(t *testing.T) {
 		{"500 plain", hubtest.Fault{Code: 500, Body: "boom\nwith lines"}, hub.ErrServer, []string{"boom with lines", "HTTP 500"}},
 		{"503", hubtest.Fault{Code: 503, Header: hdr("X-Request-Id", "req-7")}, hub.ErrServer, []string{"req-7"}},
 		{"429", hubtest.Fault{Code: 429, Header: hdr("Retry-After", "9999")}, hub.ErrRateLimited, nil},
+		{"416 without a range", hubtest.Fault{Code: 416}, hub.ErrMetadata, []string{"no range was asked for", "HTTP 416"}},
 		{"418", hubtest.Fault{Code: 418, Header: hdr("X-Error-Message", "see https://x/y?Signature=abc and Bearer hf_abcdefgh")}, hub.ErrMetadata, []string{"https://x/y?…", "Bearer ***"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ const (
 
 var (
 	// errLocked means that somebody else holds the lock.
-	errLocked = errors.New("locked by another process")
+	errLocked = errors.New("another download holds its lock")
 	// errNoLocks means that the file system has no locks.
 	errNoLocks = errors.New("file locks are not supported here")
 )
@@ -76,7 +76,7 @@ func (c *Client) acquireAs(ctx context.Context, path, soft, file string) (*fileL
 			return &fileLock{}, nil
 		}
 		if now := c.now(); now.Sub(told) >= 10*time.Second {
-			c.log.Info("waiting for another process that downloads the same file", "file", file, "lock", path)
+			c.log.Info("waiting for another download of the same content", "file", file, "lock", path)
 			c.progress.send(Event{Kind: Waiting, File: file, Err: errLocked})
 			told = now
 		}

@@ -76,7 +76,7 @@ func (c *Client) statusError(method string, a *answer) error {
 		}
 	case a.StatusCode == 416:
 		e.Kind = ErrMetadata
-		e.Message = strings.TrimSpace("range " + clip(a.Request.Header.Get("Range"), 64) + " refused, server states " + clip(h.Get("Content-Range"), 64) + " " + message)
+		e.Message = refusedRange(a.Request.Header.Get("Range"), h.Get("Content-Range"), message)
 	case a.StatusCode == 429:
 		e.Kind = ErrRateLimited
 		e.Hint = "a token raises the limit"
@@ -150,4 +150,16 @@ func requestID(h http.Header) string {
 func looksHTML(b []byte) bool {
 	s := strings.ToLower(strings.TrimLeft(string(b[:min(len(b), 512)]), "\ufeff \t\r\n"))
 	return strings.HasPrefix(s, "<!doctype html") || strings.HasPrefix(s, "<html")
+}
+
+// refusedRange puts a 416 into words; either header may be missing.
+func refusedRange(asked, stated, message string) string {
+	s := "no range was asked for, and it was refused"
+	if asked != "" {
+		s = "range " + clip(asked, 64) + " refused"
+	}
+	if stated != "" {
+		s += ", server states " + clip(stated, 64)
+	}
+	return strings.TrimSpace(s + " " + message)
 }

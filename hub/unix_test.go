@@ -185,3 +185,13 @@ func wantMemory(t *testing.T, limit int, size, random int64, x *xettest.Options)
 	}
 	t.Logf("%d MiB resident for a file of %d MiB", kib>>10, size>>20)
 }
+
+// The system does not name a directory that is a loop of links.
+func TestScanCacheLoop(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "loop")
+	if err := os.Symlink("loop", dir); err != nil {
+		t.Fatal(err)
+	}
+	_, err := hub.ScanCache(dir)
+	wantErr(t, err, hub.ErrCache, dir)
+}
