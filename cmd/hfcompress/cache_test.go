@@ -141,3 +141,21 @@ func TestShowHub(t *testing.T) {
 		}
 	}
 }
+
+// A limit of the Hub that holds several requests is shown once, another lock
+// with its file.
+func TestShowHubWaiting(t *testing.T) {
+	var s shown
+	o := showHub(&s, compress.StageDownload)
+	for range 3 {
+		o.Observe(hub.Event{Kind: hub.Waiting, Wait: time.Hour, Err: hub.ErrRateLimited})
+	}
+	o.Observe(hub.Event{Kind: hub.Waiting, File: "a", Err: errors.New("taken")})
+	var got []string
+	for _, e := range s.events {
+		got = append(got, e.Message)
+	}
+	if want := "waiting 1h0m0s for the Hub: rate limited|a: waiting: taken"; strings.Join(got, "|") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

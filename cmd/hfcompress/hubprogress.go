@@ -19,6 +19,7 @@ const ownBar = 8 << 20
 func showHub(show progress, stage compress.Stage) hub.Observer {
 	var mu sync.Mutex
 	var done, total int64
+	var limited time.Time // until when a limit is known to be shown
 	have := map[string]int64{}
 	return hub.ObserverFunc(func(e hub.Event) {
 		mu.Lock()
@@ -36,8 +37,17 @@ func showHub(show progress, stage compress.Stage) hub.Observer {
 			show.observe(event)
 			return
 		case hub.Waiting:
-			event.Total, event.Message = 0, fmt.Sprintf("%s: waiting: %v", e.File, e.Err)
-			show.observe(event)
+			if e.File != "" {
+				event.Total, event.Message = 0, fmt.Sprintf("%s: waiting: %v", e.File, e.Err)
+				show.observe(event)
+				return
+			}
+			// The Hub's limit holds for all requests: those that wait at once say it once.
+			if now := time.Now(); now.After(limited) {
+				limited = now.Add(e.Wait)
+				event.Total, event.Message = 0, fmt.Sprintf("waiting %s for the Hub: %v", e.Wait.Round(time.Second), e.Err)
+				show.observe(event)
+			}
 			return
 		default:
 			return
