@@ -180,7 +180,9 @@ func change(c compress.Change) string {
 	if c.Before == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%s of %s bytes (%.2f %%)", count(c.Saved()), count(c.Before), 100*float64(c.Saved())/float64(c.Before))
+	// The sign is the one that count writes.
+	share := strings.Replace(fmt.Sprintf("%.2f", 100*float64(c.Saved())/float64(c.Before)), "-", "−", 1)
+	return fmt.Sprintf("%s of %s bytes (%s %%)", count(c.Saved()), count(c.Before), share)
 }
 
 // verb is what may be said of a comparison.
