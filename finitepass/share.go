@@ -186,7 +186,7 @@ func (s *Sharing) Validate() error {
 // Apply returns a view of weights in which all names of a group give the one
 // stored tensor. Names and stored tensor must be declared in params with one
 // shape, and the stored bytes must have the recorded digest, which is checked
-// here once.
+// here once. What weights holds under the other names is not read.
 func (s *Sharing) Apply(params []loader.Param, weights architectures.Weights) (architectures.Weights, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
