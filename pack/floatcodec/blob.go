@@ -92,8 +92,8 @@ func train(d tensor.DType, shape tensor.Shape, raw []byte, opts Options) (*Model
 	return t.Model()
 }
 
-// each calls f for 0 to n-1 from several goroutines and returns the error of
-// the lowest index.
+// each calls f for 0 to n-1 from several goroutines, the caller's among them, and
+// returns the error of the lowest index.
 func each(n, workers int, f func(i int) error) error {
 	workers = min(workers, n)
 	errs := make([]error, max(workers, 1))
@@ -108,16 +108,18 @@ func each(n, workers int, f func(i int) error) error {
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	at := make([]int, workers)
-	for w := range workers {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				if errs[w] = f(i); errs[w] != nil {
-					at[w] = i
-					return
-				}
+	run := func(w int) {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			if errs[w] = f(i); errs[w] != nil {
+				at[w] = i
+				return
 			}
-		})
+		}
 	}
+	for w := range workers - 1 {
+		wg.Go(func() { run(w) })
+	}
+	run(workers - 1)
 	wg.Wait()
 	first := -1
 	for w, err := range errs {

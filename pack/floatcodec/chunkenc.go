@@ -147,10 +147,17 @@ func probe(b []byte, w int) (zeros int, repeats bool) {
 	}
 	n := len(b) / w
 	step := max(1, n/1024)
-	seen := 0
-	for i := 0; i < n; i += step {
+	seen, p := 0, 0
+	mask := ^uint64(0) >> (64 - 8*w)
+	for ; p+8 <= len(b); p += step * w {
 		seen++
-		if loadElement(b[i*w:], w) == 0 {
+		if binary.LittleEndian.Uint64(b[p:])&mask == 0 {
+			zeros++
+		}
+	}
+	for ; p+w <= len(b); p += step * w {
+		seen++
+		if loadElement(b[p:], w) == 0 {
 			zeros++
 		}
 	}
@@ -160,8 +167,9 @@ func probe(b []byte, w int) (zeros int, repeats bool) {
 	var table [1024]uint32
 	tried, hits := 0, 0
 	for page := 0; page < len(b); page += 8192 {
-		for p := page; p+8 <= min(page+1024, len(b)); p += 8 {
-			q := binary.LittleEndian.Uint64(b[p:])
+		words := b[page:min(page+1024, len(b))]
+		for ; len(words) >= 8; words = words[8:] {
+			q := binary.LittleEndian.Uint64(words)
 			if q&0xf != 5 {
 				continue
 			}

@@ -48,8 +48,8 @@ func ParseLevel(s string) (Level, error) {
 type Options struct {
 	// Level is the trade of time for size.
 	Level Level
-	// Workers is how many goroutines [Encode] uses; 0 means 1. The bytes do
-	// not depend on it.
+	// Workers is how many goroutines [Encode] and [Trainer.Model] use; 0 means
+	// 1. The bytes do not depend on it.
 	Workers int
 }
 

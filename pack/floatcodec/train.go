@@ -12,7 +12,7 @@ import (
 // tensor need not be in memory as a whole. Feed it the chunks that
 // [Trainer.Sample] lists, in that order, then call [Trainer.Model]. The model
 // depends on nothing else: not on speed, threads or architecture. A Trainer is
-// for one goroutine.
+// for one goroutine, but Model starts [Options].Workers of its own.
 type Trainer struct {
 	dtype  tensor.DType
 	shape  tensor.Shape
@@ -147,28 +147,50 @@ func (t *Trainer) Model() (*Model, error) {
 	s := scratchPool.Get().(*scratch)
 	defer scratchPool.Put(s)
 	sym, low := s.streams(m.layout, n)
-	part := make([][]byte, len(low))
-	at := 0
-	for _, b := range t.blocks {
-		for j := range low {
-			part[j] = low[j][at : at+b.n]
-		}
-		split.split(b.raw, b.n, sym[at:at+b.n], part)
-		at += b.n
-	}
+	stats := t.splitSample(split, sym, low)
 	total := m.size / int64(m.layout.width)
-	m.syms = t.trainSymbols(&m, sym, total)
 	m.low = make([]*coder, len(low))
-	for j, b := range low {
+	each(1+len(low), t.opts.Workers, func(i int) error {
+		if i == 0 {
+			m.syms = t.trainSymbols(&m, sym, stats, total)
+			return nil
+		}
 		width := 8
-		if j == 0 && m.layout.field() > 0 {
+		if i == 1 && m.layout.field() > 0 {
 			width = m.layout.field()
 		}
-		m.low[j] = m.trainLow(b, width, total)
-	}
+		m.low[i-1] = m.trainLow(low[i-1], width, total)
+		return nil
+	})
 	m.seal()
 	m.tryZstd = t.zstdWins(&m, s)
 	return &m, nil
+}
+
+// splitSample fills the streams of all sampled elements and returns what
+// clustering needs to know of each block.
+func (t *Trainer) splitSample(split *splitter, sym []byte, low [][]byte) []blockStats {
+	stats := make([]blockStats, len(t.blocks))
+	starts := make([]int, len(t.blocks))
+	for i, b := range t.blocks[:max(len(t.blocks)-1, 0)] {
+		starts[i+1] = starts[i] + b.n
+	}
+	parts := min(max(t.opts.Workers, 1), len(t.blocks)/64+1)
+	each(parts, parts, func(p int) error {
+		lo, hi := p*len(t.blocks)/parts, (p+1)*len(t.blocks)/parts
+		arena := make([]symbolCount, 0, 32*(hi-lo))
+		part := make([][]byte, len(low))
+		for i := lo; i < hi; i++ {
+			b, at := t.blocks[i], starts[i]
+			for j := range low {
+				part[j] = low[j][at : at+b.n]
+			}
+			split.split(b.raw, b.n, sym[at:at+b.n], part)
+			stats[i] = newBlockStats(sym[at:at+b.n], &arena)
+		}
+		return nil
+	})
+	return stats
 }
 
 // tinySize is how large a tensor may be whose tables cost about what they save:
@@ -288,16 +310,9 @@ func smooth(counts *[256]uint32) {
 	}
 }
 
-func (t *Trainer) trainSymbols(m *Model, sym []byte, total int64) *coder {
+func (t *Trainer) trainSymbols(m *Model, sym []byte, stats []blockStats, total int64) *coder {
 	if len(sym) == 0 {
 		return nil
-	}
-	stats := make([]blockStats, 0, len(t.blocks))
-	arena := make([]symbolCount, 0, 32*len(t.blocks))
-	at := 0
-	for _, b := range t.blocks {
-		stats = append(stats, newBlockStats(sym[at:at+b.n], &arena))
-		at += b.n
 	}
 	var all [256]uint32
 	for _, s := range stats {
