@@ -62,6 +62,19 @@ func parseURI(text string) (hubURI, error) {
 	return u, nil
 }
 
+// modelAddress reads an hf:// address of a model, or of a file or folder in it.
+// revision is empty when the address names none.
+func modelAddress(text string) (id, revision, file string, err error) {
+	u, err := parseURI(text)
+	if err != nil {
+		return "", "", "", err
+	}
+	if u.repo.Type != hub.Model {
+		return "", "", "", usagef("%s is a %s, and a model is needed", text, u.repo.Type)
+	}
+	return u.repo.ID, u.revision, strings.TrimSuffix(u.path, "/"), nil
+}
+
 // parseRepoArg reads ns/name, with a type from a flag or before the name as
 // in dataset/ns/name or datasets/ns/name.
 func parseRepoArg(text, kind string) (hub.Repo, error) {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -17,10 +19,13 @@ func (a *app) inspectCommand() *cobra.Command {
 	f := &compressFlags{}
 	var tensors bool
 	cmd := &cobra.Command{
-		Use:   "inspect REPO|PATH",
+		Use:   "inspect REPO|PATH|hf://NS/NAME[@REV][/PATH]",
 		Short: "Show what a checkpoint or package holds, and what could be saved",
 		Args:  exactly(1, "a repository, a directory, a safetensors file, an archive or a package"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.HasPrefix(args[0], uriScheme) && (cmd.Flags().Changed("revision") || cmd.Flags().Changed("file")) {
+				return usagef("an %s address says revision and file itself", uriScheme)
+			}
 			return a.inspect(cmd.Context(), args[0], f, tensors)
 		},
 	}
@@ -35,8 +40,15 @@ func (a *app) inspectCommand() *cobra.Command {
 }
 
 func (a *app) inspect(ctx context.Context, what string, f *compressFlags, tensors bool) error {
-	isRepo, err := compress.RepoOrPath(what)
-	if err != nil {
+	isRepo := false
+	var err error
+	if strings.HasPrefix(what, uriScheme) {
+		var revision string
+		if what, revision, f.file, err = modelAddress(what); err != nil {
+			return err
+		}
+		isRepo, f.revision = true, cmp.Or(revision, f.revision)
+	} else if isRepo, err = compress.RepoOrPath(what); err != nil {
 		return err
 	}
 	if !isRepo && compress.IsPackage(what) {

@@ -13,7 +13,6 @@ import (
 
 	compress "github.com/hfcompress/compress"
 	"github.com/hfcompress/compress/architectures/declared"
-	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/planner"
 )
 
@@ -72,17 +71,11 @@ func (a *app) plan(ctx context.Context, what string, f *planFlags) error {
 	}
 	isRepo := false
 	if strings.HasPrefix(what, uriScheme) {
-		u, err := parseURI(what)
-		if err != nil {
+		var revision string
+		if what, revision, o.File, err = modelAddress(what); err != nil {
 			return err
 		}
-		if u.repo.Type != hub.Model {
-			return usagef("%s is a %s, and only models are planned", what, u.repo.Type)
-		}
-		what, isRepo, o.File = u.repo.ID, true, strings.TrimSuffix(u.path, "/")
-		if u.revision != "" {
-			o.Revision = u.revision
-		}
+		isRepo, o.Revision = true, cmp.Or(revision, o.Revision)
 	} else if isRepo, err = compress.RepoOrPath(what); err != nil {
 		return err
 	}
