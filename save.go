@@ -115,9 +115,9 @@ func (r *road) store(ctx context.Context, w *pack.Writer, manifest *pack.Manifes
 		return err
 	}
 	for _, t := range r.storage.report.Tables {
-		table := pack.Table{Tensor: t.Tensor, Recipe: r.storage.tables[t.Tensor].recipe, Prefix: tablePrefix(t.Tensor)}
+		table := pack.Table{Tensor: t.Tensor, Recipe: t.recipe, Prefix: tablePrefix(t.Tensor)}
 		manifest.Tables = append(manifest.Tables, table)
-		for _, s := range r.storage.tables[t.Tensor].tensors {
+		for _, s := range t.tensors {
 			if err := w.AddTensor(table.Prefix+s.Name, s.Tensor); err != nil {
 				return err
 			}
@@ -170,7 +170,7 @@ func (r *road) store(ctx context.Context, w *pack.Writer, manifest *pack.Manifes
 func (r *road) storeWeights(w *pack.Writer, manifest *pack.Manifest, removed map[string]bool) error {
 	needed := map[string]bool{}
 	for _, name := range r.weights.Names() {
-		if _, other := r.storage.tables[name]; other || removed[name] {
+		if _, other := r.storage.find(name); other || removed[name] {
 			continue
 		}
 		stored := r.weights.Source(name)

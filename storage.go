@@ -52,7 +52,9 @@ type StoredTable struct {
 	Rows         int `json:"rows"`
 	DistinctRows int `json:"distinct_rows,omitempty"`
 
-	values int64 // numbers held
+	values  int64 // numbers that are no longer held
+	recipe  json.RawMessage
+	tensors []finitepass.StoredTensor
 }
 
 // Sentences tell it in words.
@@ -76,19 +78,11 @@ func (s *StorageReport) Sentences() []string {
 	return out
 }
 
-// tableStore is a table on its way into a package.
-type tableStore struct {
-	recipe  json.RawMessage
-	tensors []finitepass.StoredTensor
-}
-
 // storage is the outcome of the storage passes.
 type storage struct {
 	report StorageReport
-	// aliases maps a tensor to the equal one that is stored, and tables holds those
-	// in another form.
+	// aliases maps a tensor to the equal one that is stored.
 	aliases map[string]string
-	tables  map[string]tableStore
 	values  int64 // numbers that sharing saves
 }
 
@@ -139,7 +133,7 @@ func (g *gatherOnly) tables() []string {
 
 // planStorage runs the storage passes over the tensors that stay, for the package.
 func (r *road) planStorage(ctx context.Context, removed map[string]bool) (*storage, error) {
-	s := &storage{aliases: map[string]string{}, tables: map[string]tableStore{}}
+	s := &storage{aliases: map[string]string{}}
 	var params []loader.Param
 	present, tied := map[string]bool{}, map[string]bool{}
 	for _, name := range r.weights.Names() {
@@ -235,7 +229,7 @@ func (s *storage) table(ctx context.Context, name string, weights architectures.
 			}
 			if err := s.keep(StoredTable{
 				Tensor: name, Form: finitepass.EqualRowsKind, FullBytes: report.FullBytes, StoredBytes: report.StoredBytes,
-				Rows: report.Rows, DistinctRows: report.Distinct, values: held,
+				Rows: report.Rows, DistinctRows: report.Distinct, values: int64(t.Len()) - held,
 			}, equal.Recipe(), equal.Tensors()); err != nil {
 				return err
 			}
@@ -258,7 +252,7 @@ func (s *storage) table(ctx context.Context, name string, weights architectures.
 	}
 	return s.keep(StoredTable{
 		Tensor: name, Form: finitepass.PackedRowsKind, FullBytes: report.FullBytes, StoredBytes: report.StoredBytes,
-		Rows: t.Shape()[0], values: int64(t.Len()),
+		Rows: t.Shape()[0],
 	}, packed.Recipe(), packed.Tensors())
 }
 
@@ -276,8 +270,8 @@ func (s *storage) keep(t StoredTable, recipe interface{ Encode() ([]byte, error)
 	if err != nil {
 		return err
 	}
+	t.recipe, t.tensors = compact(text), tensors
 	s.report.Tables = append(slices.DeleteFunc(s.report.Tables, func(o StoredTable) bool { return o.Tensor == t.Tensor }), t)
-	s.tables[t.Tensor] = tableStore{compact(text), tensors}
 	return nil
 }
 
@@ -287,19 +281,13 @@ func (s *storage) saved() (bytes, values int64) {
 	bytes, values = s.report.SharedBytes, s.values
 	for _, t := range s.report.Tables {
 		bytes += t.FullBytes - t.StoredBytes
-		if t.Form == finitepass.EqualRowsKind {
-			width := t.values
-			if t.DistinctRows > 1 {
-				width -= int64(t.Rows)
-			}
-			values += width/int64(t.DistinctRows)*int64(t.Rows) - t.values
-		}
+		values += t.values
 	}
 	return bytes, values
 }
 
 // empty reports whether nothing was found.
-func (s *storage) empty() bool { return len(s.aliases) == 0 && len(s.tables) == 0 }
+func (s *storage) empty() bool { return len(s.aliases) == 0 && len(s.report.Tables) == 0 }
 
 // RowCodec is the codec of tables that packages keep packed: the float codec, a
 // block of rows as one tensor.
