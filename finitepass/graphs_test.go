@@ -130,8 +130,7 @@ func TestRandomGraphs(t *testing.T) {
 	devices := []nn.Device{openCPU(t, ""), openCPU(t, nn.ModeSplitK)}
 	for _, kind := range []string{"tokens", "listed", "timesteps", "pairs", "constant"} {
 		t.Run(kind, func(t *testing.T) {
-			accepted, refused := 0, 0
-			rapid.Check(t, func(rt *rapid.T) {
+			bothSides(t, func(rt *rapid.T) bool {
 				dev := rapid.SampledFrom(devices).Draw(rt, "device")
 				dt := rapid.SampledFrom([]tensor.DType{tensor.F32, tensor.F32, tensor.BF16, tensor.F16}).Draw(rt, "type")
 				d := &drawn{maker: newMaker(t, dev, rapid.Uint64().Draw(rt, "seed"), dt), rt: rt}
@@ -156,14 +155,12 @@ func TestRandomGraphs(t *testing.T) {
 				}
 				l, report := compile(t, f, o)
 				if l == nil {
-					refused++
 					if !strings.Contains(report.Reason, "no storage saving") && !strings.Contains(report.Reason, "not finite") &&
 						!strings.Contains(report.Reason, "external") {
 						rt.Fatalf("refused: %s", report.Reason)
 					}
-					return
+					return false
 				}
-				accepted++
 				a := report.Account
 				if !report.Comparison.Bitwise || !a.Saves() {
 					rt.Fatalf("%+v, %+v", report.Comparison, a)
@@ -193,10 +190,31 @@ func TestRandomGraphs(t *testing.T) {
 				if again, err := finitepass.Open(back, stateOf(l).get, embedding, dev); err != nil || again.Digest() != l.Digest() {
 					rt.Fatal(err)
 				}
+				return true
 			})
-			if accepted == 0 || refused == 0 {
-				t.Errorf("%d accepted, %d refused: one side is not tested", accepted, refused)
+		})
+	}
+}
+
+// bothSides checks a property that says of each draw whether it was accepted,
+// until both answers have been seen. A side comes up in a tenth of the draws or
+// more, so a thousand without one mean that the test has lost it.
+func bothSides(t *testing.T, property func(*rapid.T) (accepted bool)) {
+	t.Helper()
+	accepted, refused := 0, 0
+	for accepted == 0 || refused == 0 {
+		if accepted+refused >= 1000 {
+			t.Fatalf("%d accepted, %d refused: one side is not tested", accepted, refused)
+		}
+		rapid.Check(t, func(rt *rapid.T) {
+			if property(rt) {
+				accepted++
+			} else {
+				refused++
 			}
 		})
+		if t.Failed() {
+			return
+		}
 	}
 }
