@@ -3,9 +3,9 @@ package archive
 import (
 	"context"
 	"crypto/sha256"
-	"hash"
 	"io"
 
+	"github.com/hfcompress/compress/pack/archive/internal/pairsum"
 	"github.com/hfcompress/compress/pack/floatcodec"
 	"github.com/hfcompress/compress/tensor"
 )
@@ -18,7 +18,7 @@ type adding struct {
 	size   int64
 	done   int64
 	src    io.ReaderAt
-	sum    hash.Hash
+	sum    *pairsum.Digest
 	single bool // one segment, whose digest is the file's
 
 	segments []segment
@@ -105,7 +105,7 @@ func (in *adding) add(seg *segment, i int) (*outStream, error) {
 		w.stats.Repeated += seg.size
 		return s, in.pass(seg, nil)
 	}
-	s := &outStream{choice: c, sum: sha256.New(), hashed: make(chan struct{})}
+	s := &outStream{choice: c, sum: pairsum.New(), hashed: make(chan struct{})}
 	e := stream{kind: c.kind, size: seg.size}
 	if c.kind == kindULP || c.kind == kindXOR {
 		e.base = c.base
@@ -189,8 +189,8 @@ func (in *adding) pass(seg *segment, s *outStream) error {
 		in.advance(int64(n))
 	}
 	if s != nil {
-		w.streamSums <- hashing{finish: func() {
-			s.digest = Digest(s.sum.Sum(nil))
+		w.sums <- hashing{finish: func() {
+			s.digest = s.sum.Sum()
 			close(s.hashed)
 		}}
 		w.order <- &unit{s: s, end: true}
@@ -224,14 +224,19 @@ func (w *Writer) encodeUnit(u *unit) {
 // in turn; whoever takes it waits for its users.
 func (in *adding) send(u *unit) {
 	w := in.w
+	h := hashing{u: u}
 	if u.s != nil {
-		u.users.Add(1)
-		w.streamSums <- hashing{h: u.s.sum, u: u}
-		w.encodeUnit(u)
+		h.stream = u.s.sum
 	}
 	if !in.single {
+		h.file = in.sum
+	}
+	if h.stream != nil || h.file != nil {
 		u.users.Add(1)
-		w.fileSums <- hashing{h: in.sum, u: u}
+		w.sums <- h
+	}
+	if u.s != nil {
+		w.encodeUnit(u)
 	}
 	w.free <- u
 }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"hash"
 	"io"
+
+	"github.com/hfcompress/compress/pack/archive/internal/pairsum"
 )
 
 // job is a stretch of one segment that is decoded at once, or several whole
@@ -165,25 +166,37 @@ func (r *Reader) feed(ctx context.Context, f *file, view *FileReader, free, orde
 	return nil
 }
 
-// writeFile writes a file to w and compares its SHA-256.
+// writeFile writes a file to w and compares its SHA-256, which is computed while
+// others write.
 func (r *Reader) writeFile(ctx context.Context, number, workers int, w io.Writer, progress func(int)) error {
 	sum := sha256.New()
+	parts, summed := make(chan []byte), make(chan struct{}, 1)
+	go func() {
+		for b := range parts {
+			sum.Write(b)
+			summed <- struct{}{}
+		}
+		close(summed)
+	}()
 	err := r.copyFile(ctx, number, workers, func(b []byte) error {
-		sum.Write(b)
+		parts <- b
+		_, err := w.Write(b)
+		<-summed // b is the caller's again
 		if progress != nil {
 			progress(len(b))
 		}
-		_, err := w.Write(b)
 		return err
 	}, nil)
+	close(parts)
+	<-summed
 	if err != nil {
 		return err
 	}
-	return checkSum(sum, &r.x.files[number])
+	return checkSum(Digest(sum.Sum(nil)), &r.x.files[number])
 }
 
-func checkSum(sum hash.Hash, f *file) error {
-	if got := Digest(sum.Sum(nil)); got != f.digest {
+func checkSum(got Digest, f *file) error {
+	if got != f.digest {
 		return fmt.Errorf("file %s: %w", quote(f.name), corruptf("SHA-256 is %v, stored is %v", got, f.digest))
 	}
 	return nil
@@ -207,35 +220,40 @@ func (r *Reader) Verify(ctx context.Context, progress func(bytes int)) (*VerifyR
 	checked := make([]bool, len(r.x.streams))
 	for i := range r.x.files {
 		f := &r.x.files[i]
-		whole, part := sha256.New(), sha256.New()
+		var sum Digest
+		whole, part := pairsum.New(), pairsum.New()
 		single := len(f.segments) == 1 // whose digest must be the file's
 		err := r.copyFile(ctx, i, 0, func(b []byte) error {
-			if !single {
-				whole.Write(b)
+			if single {
+				part.Write(b)
+			} else {
+				pairsum.Write(whole, part, b)
 			}
-			part.Write(b)
 			if progress != nil {
 				progress(len(b))
 			}
 			return nil
 		}, func(segment int) error {
 			s := f.segments[segment]
-			if got := Digest(part.Sum(nil)); got != r.x.streams[s].digest {
-				return corruptf("SHA-256 is %v, stored is %v", got, r.x.streams[s].digest)
+			digest := Digest(part.Sum())
+			if digest != r.x.streams[s].digest {
+				return corruptf("SHA-256 is %v, stored is %v", digest, r.x.streams[s].digest)
 			}
 			checked[s] = true
-			if !single {
-				part.Reset()
+			if single {
+				sum = digest
+			} else {
+				part = pairsum.New()
 			}
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		if single {
-			whole = part
+		if !single {
+			sum = whole.Sum()
 		}
-		if err := checkSum(whole, f); err != nil {
+		if err := checkSum(sum, f); err != nil {
 			return nil, err
 		}
 		report.Bytes += f.size

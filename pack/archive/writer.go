@@ -2,15 +2,14 @@ package archive
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"runtime"
 	"sync"
 
+	"github.com/hfcompress/compress/pack/archive/internal/pairsum"
 	"github.com/hfcompress/compress/pack/floatcodec"
 	"github.com/hfcompress/compress/tensor"
 )
@@ -65,17 +64,16 @@ type Writer struct {
 	outs     []*outStream   // by stream
 	stats    Stats
 	open     bool
-	sums     []*Digest // of files with several segments; under mu
+	fileSums []*Digest // of files with several segments; under mu
 
-	free         chan *unit
-	work         chan *unit
-	order        chan *unit
-	fileSums     chan hashing
-	streamSums   chan hashing
-	running      sync.WaitGroup // encoders
-	hashers, out sync.WaitGroup
-	w            io.Writer
-	off          int64 // the emitter's
+	free        chan *unit
+	work        chan *unit
+	order       chan *unit
+	sums        chan hashing
+	running     sync.WaitGroup // encoders
+	hashed, out sync.WaitGroup
+	w           io.Writer
+	off         int64 // the emitter's
 
 	mu  sync.Mutex
 	err error
@@ -96,7 +94,7 @@ type unit struct {
 type outStream struct {
 	choice *choice
 	number int
-	sum    hash.Hash
+	sum    *pairsum.Digest
 	hashed chan struct{} // closed when digest is there
 	digest Digest
 
@@ -105,11 +103,12 @@ type outStream struct {
 	table   int64
 }
 
-// hashing is a step of a running digest; finish, if not nil, ends it.
+// hashing is a step of the running digests of a stream, a file or both; finish,
+// if not nil, ends one.
 type hashing struct {
-	h      hash.Hash
-	u      *unit
-	finish func()
+	stream, file *pairsum.Digest
+	u            *unit
+	finish       func()
 }
 
 // NewWriter begins an archive on w.
@@ -122,10 +121,11 @@ func NewWriter(w io.Writer, o Options) (*Writer, error) {
 	}
 	a := &Writer{
 		opts: o, w: w, open: true, names: newNameSet(), byKey: map[Digest][]*outStream{}, byDigest: map[Digest]*outStream{},
-		// Two units for each worker: one being encoded, one waiting.
-		free: make(chan *unit, 2*o.Workers+2),
-		work: make(chan *unit, 2*o.Workers+2), order: make(chan *unit, 2*o.Workers+2),
-		fileSums: make(chan hashing, 2*o.Workers+2), streamSums: make(chan hashing, 2*o.Workers+2),
+		// Units that are being encoded, and some that wait for that, for the digests
+		// or to be written.
+		free: make(chan *unit, 3*o.Workers+3),
+		work: make(chan *unit, 3*o.Workers+3), order: make(chan *unit, 3*o.Workers+3),
+		sums: make(chan hashing, 3*o.Workers+3),
 	}
 	if o.Base != nil {
 		d := o.Base.digest
@@ -149,9 +149,8 @@ func NewWriter(w io.Writer, o Options) (*Writer, error) {
 	for range o.Workers {
 		go a.encodeAll()
 	}
-	a.hashers.Add(2)
-	go a.hashAll(a.fileSums)
-	go a.hashAll(a.streamSums)
+	a.hashed.Add(1)
+	go a.hashAll()
 	a.out.Add(1)
 	go a.emitAll()
 	return a, nil
@@ -219,11 +218,18 @@ func (w *Writer) encode(u *unit) error {
 	return nil
 }
 
-func (w *Writer) hashAll(steps chan hashing) {
-	defer w.hashers.Done()
-	for s := range steps {
+func (w *Writer) hashAll() {
+	defer w.hashed.Done()
+	for s := range w.sums {
+		switch {
+		case s.stream != nil && s.file != nil:
+			pairsum.Write(s.stream, s.file, s.u.raw)
+		case s.stream != nil:
+			s.stream.Write(s.u.raw)
+		case s.file != nil:
+			s.file.Write(s.u.raw)
+		}
 		if s.u != nil {
-			s.h.Write(s.u.raw)
 			s.u.users.Done()
 		}
 		if s.finish != nil {
@@ -298,7 +304,7 @@ func (w *Writer) addFile(ctx context.Context, name string, mode fs.FileMode, src
 		return err
 	}
 	f := file{name: name, mode: mode.Perm(), size: size, tensors: [2]int{len(w.x.tensors), len(w.x.tensors)}}
-	in := &adding{w: w, ctx: ctx, name: name, size: size, src: src, sum: sha256.New(), single: len(segments) == 1,
+	in := &adding{w: w, ctx: ctx, name: name, size: size, src: src, sum: pairsum.New(), single: len(segments) == 1,
 		open: map[tensor.DType]*group{}}
 	parts := make([]*outStream, len(segments))
 	if err := in.chooseAhead(segments); err != nil {
@@ -333,18 +339,18 @@ func (w *Writer) addFile(ctx context.Context, name string, mode fs.FileMode, src
 	if in.single {
 		return w.failed() // its digest is that of its one stream
 	}
-	w.fileSums <- hashing{finish: func() { w.setDigest(number, Digest(in.sum.Sum(nil))) }}
+	w.sums <- hashing{finish: func() { w.setDigest(number, in.sum.Sum()) }}
 	return w.failed()
 }
 
-// setDigest is called by a hasher while files may be appended.
+// setDigest is called while digests are computed: meanwhile files may be added.
 func (w *Writer) setDigest(file int, d Digest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.sums) <= file {
-		w.sums = append(w.sums, nil)
+	for len(w.fileSums) <= file {
+		w.fileSums = append(w.fileSums, nil)
 	}
-	w.sums[file] = &d
+	w.fileSums[file] = &d
 }
 
 // Close writes the index and waits for all work to end. It does not close the
@@ -358,9 +364,8 @@ func (w *Writer) Close() error {
 	w.running.Wait()
 	close(w.order)
 	w.out.Wait()
-	close(w.fileSums)
-	close(w.streamSums)
-	w.hashers.Wait()
+	close(w.sums)
+	w.hashed.Wait()
 	if err := w.failed(); err != nil {
 		return err
 	}
@@ -381,7 +386,7 @@ func (w *Writer) writeIndex() error {
 		if len(f.segments) == 1 {
 			f.digest = w.x.streams[f.segments[0]].digest
 		} else {
-			f.digest = *w.sums[i]
+			f.digest = *w.fileSums[i]
 		}
 	}
 	raw := w.x.encode()
