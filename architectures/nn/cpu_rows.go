@@ -308,6 +308,8 @@ var unary = [...]struct {
 
 	GELUStepwise:     {fmath.GELUs, 20},
 	GELUTanhStepwise: {fmath.GELUTanhs, 20},
+
+	Mish: {each(fmath.Mish), 60},
 }
 
 func each(f func(float32) float32) func(dst, src []float32) {

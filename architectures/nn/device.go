@@ -112,7 +112,8 @@ type Unary uint8
 // The elementwise functions. GELU is x·½·(1+erf(x/√2)); GELUTanh its tanh
 // approximation (Hendrycks and Gimpel, 2016); SiLU is x/(1+exp(−x)). The stepwise
 // forms are the same in F32. In 16-bit types they round after every operation,
-// as references do that write the formula out.
+// as references do that write the formula out. Mish is x·tanh(ln(1+exp(x)))
+// (Misra, 2019).
 const (
 	SiLU Unary = iota
 	GELU
@@ -122,6 +123,7 @@ const (
 	Sigmoid
 	GELUStepwise
 	GELUTanhStepwise
+	Mish
 )
 
 // RotaryStyle says which pairs of a head's elements rotate together.

@@ -242,7 +242,7 @@ var (
 
 var unaryNames = [...]string{
 	SiLU: "silu", GELU: "gelu", GELUTanh: "gelu_tanh", ReLU: "relu", Tanh: "tanh", Sigmoid: "sigmoid",
-	GELUStepwise: "gelu_stepwise", GELUTanhStepwise: "gelu_tanh_stepwise",
+	GELUStepwise: "gelu_stepwise", GELUTanhStepwise: "gelu_tanh_stepwise", Mish: "mish",
 }
 
 // String returns the function's name, such as "silu".
