@@ -35,8 +35,9 @@ type LoadOptions struct {
 type Loaded struct {
 	architectures.Model
 	// Validated says that the device keeps the bits of the one on which the package
-	// was compared with its source. On another device the model runs all the same,
-	// but what was proven was proven elsewhere: see [Loaded.Check].
+	// was compared with its source, or that [Verify] has validated it on this one
+	// since. On another device the model runs all the same, but what was proven was
+	// proven elsewhere.
 	Validated bool
 
 	pkg    *pack.Package
@@ -70,7 +71,9 @@ func Load(ctx context.Context, dir string, o LoadOptions) (_ *Loaded, err error)
 	if l.device, err = OpenDevice(name, o.Threads); err != nil {
 		return nil, err
 	}
-	l.Validated = m.Gate.Accepted && l.device.Info().Fingerprint == m.Device.Fingerprint
+	if l.Validated, err = l.validated(); err != nil {
+		return nil, err
+	}
 	weights, err := openTables(p)
 	if err != nil {
 		return nil, err
@@ -92,6 +95,27 @@ func Load(ctx context.Context, dir string, o LoadOptions) (_ *Loaded, err error)
 	}
 	l.Model, err = plan.Build(l.device, weights, blocks)
 	return l, err
+}
+
+// keepsBits says that the device has the arithmetic of the one on which the
+// package was made.
+func (l *Loaded) keepsBits() bool {
+	return l.device.Info().Fingerprint == l.pkg.Manifest().Device.Fingerprint
+}
+
+// validated says whether the package was accepted on a device of this arithmetic,
+// when it was made or since.
+func (l *Loaded) validated() (bool, error) {
+	if !l.pkg.Manifest().Gate.Accepted {
+		return false, nil
+	}
+	if l.keepsBits() {
+		return true, nil
+	}
+	since, err := l.pkg.Validations()
+	return slices.ContainsFunc(since, func(v pack.Validation) bool {
+		return v.Device.Fingerprint == l.device.Info().Fingerprint
+	}), err
 }
 
 // packagedDesign reads what a package's model computes. Its manifest decides

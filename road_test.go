@@ -511,6 +511,50 @@ func TestOtherDevice(t *testing.T) {
 	}
 }
 
+// A package is called validated on another device once it was compared with its
+// source there, and not before.
+func TestValidatedElsewhere(t *testing.T) {
+	ctx := context.Background()
+	source := demoDir(t, nil)
+	out := filepath.Join(t.TempDir(), "package")
+	// A package of the original weights passes on every device; one with a table
+	// keeps the bits of the device that made it.
+	flip := func(l *finitepass.Lookup) (*finitepass.Lookup, error) {
+		return l.WithFlippedBit(l.Tensors()[0].Name, 5000, 6)
+	}
+	r, err := compress.Local(ctx, source, quick(compress.Options{Out: out, Hooks: finitepass.Hooks{BeforeLocal: flip}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	elsewhere := compress.LoadOptions{Device: "cpu:split-k"}
+	validated := func() bool {
+		t.Helper()
+		loaded, err := compress.Load(ctx, out, elsewhere)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer loaded.Close()
+		return loaded.Validated
+	}
+	if validated() {
+		t.Error("validated before anything was compared on the device")
+	}
+	report, err := compress.Verify(ctx, out, compress.VerifyOptions{LoadOptions: elsewhere})
+	if err != nil || report.Verified || report.Recorded || validated() {
+		t.Errorf("other outputs than the recorded ones: %+v, %v", report, err)
+	}
+	report, err = compress.Verify(ctx, out, compress.VerifyOptions{LoadOptions: elsewhere, AgainstDir: source})
+	if err != nil || !report.Verified || !report.Recorded || !report.Against.Bitwise || !validated() {
+		t.Errorf("against the source: %+v, %v", report.Against.FirstFailure, err)
+	}
+	// It does not reach beyond that device.
+	again, err := compress.Verify(ctx, out, compress.VerifyOptions{})
+	if err != nil || !again.Verified || again.Recorded || !again.Check.Validated {
+		t.Errorf("on the device of the validation: %+v, %v", again, err)
+	}
+}
+
 // A repository is inspected from headers alone.
 func TestInspectHub(t *testing.T) {
 	for _, revision := range []string{"main", "sharded"} {

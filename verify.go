@@ -34,11 +34,18 @@ type VerifyReport struct {
 	Check    CheckReport `json:"check"`
 	// Against is the comparison with the source.
 	Against *validation.Report `json:"against,omitempty"`
+	// Recorded says that the package was validated by this on a device other than
+	// those known before, and that this was written down beside it; NotRecorded is
+	// why it could not be.
+	Recorded    bool   `json:"recorded,omitempty"`
+	NotRecorded string `json:"not_recorded,omitempty"`
 }
 
 // Verify opens a package, which checks every byte, runs all its examples again
 // and compares the outputs with the recorded ones, and with those of a source
-// when one is named.
+// when one is named. Where all holds on a device on which the package was not
+// validated before, that is recorded beside the package, and [Load] counts the
+// device as one of the validated from then on.
 func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, error) {
 	loaded, err := Load(ctx, dir, o.LoadOptions)
 	if err != nil {
@@ -53,14 +60,36 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 		return nil, err
 	}
 	report := &VerifyReport{Dir: dir, Status: loaded.Manifest().Status, Check: *check, Verified: len(check.Different) == 0}
-	if o.AgainstRepo == "" && o.AgainstDir == "" {
-		return report, nil
+	if o.AgainstRepo != "" || o.AgainstDir != "" {
+		if report.Against, err = against(ctx, loaded, o); err != nil {
+			return nil, err
+		}
+		report.Verified = report.Against.Accepted && (report.Verified || !loaded.keepsBits())
 	}
-	if report.Against, err = against(ctx, loaded, o); err != nil {
-		return nil, err
+	if report.Verified && !loaded.Validated {
+		report.record(loaded)
 	}
-	report.Verified = report.Against.Accepted && (report.Verified || !loaded.Validated)
 	return report, nil
+}
+
+// record writes down that the package was validated on another device.
+func (r *VerifyReport) record(loaded *Loaded) {
+	gate := loaded.Manifest().Gate
+	if !gate.Accepted {
+		r.NotRecorded = "the package was never accepted"
+		return
+	}
+	info := loaded.device.Info()
+	v := pack.Validation{Device: pack.Device{Name: info.Name, Fingerprint: info.Fingerprint},
+		Against: "recorded", Require: gate.Require, Bitwise: gate.Bitwise, Examples: r.Check.Examples, Outputs: r.Check.Outputs}
+	if r.Against != nil {
+		v.Against, v.Bitwise, v.Examples, v.Outputs = "source", r.Against.Bitwise, r.Against.Compared, r.Against.Outputs
+	}
+	if err := loaded.pkg.AddValidation(v); err != nil {
+		r.NotRecorded = err.Error()
+		return
+	}
+	r.Recorded = true
 }
 
 // against compares the package with its source on the same device.

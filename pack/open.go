@@ -118,7 +118,7 @@ func (p *Package) File(name string) ([]byte, error) {
 // Unlisted names files that lie in the package's directory and are not part of
 // it. They are never read.
 func (p *Package) Unlisted() ([]string, error) {
-	listed := map[string]bool{ManifestName: true, p.manifest.Weights.Name: true}
+	listed := map[string]bool{ManifestName: true, ValidationsName: true, p.manifest.Weights.Name: true}
 	for _, f := range p.manifest.Files {
 		listed[f.Name] = true
 	}

@@ -116,6 +116,10 @@ func (a *app) inspectPackage(dir string, asJSON, tensors bool) error {
 	if asJSON {
 		return a.printJSON(m)
 	}
+	since, err := p.Validations()
+	if err != nil {
+		return err
+	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "package\t%s, every byte checked\n", dir)
 	fmt.Fprintf(w, "status\t%s\n", m.Status)
@@ -125,6 +129,10 @@ func (a *app) inspectPackage(dir string, asJSON, tensors bool) error {
 	fmt.Fprintf(w, "architecture\t%s\n", m.Architecture)
 	fmt.Fprintf(w, "compared\ton %s (%s), %d examples, gate %s: accepted %s, bitwise equal %s\n",
 		m.Device.Name, m.Device.Fingerprint, m.Gate.Examples, m.Gate.Require, yes(m.Gate.Accepted), yes(m.Gate.Bitwise))
+	for _, v := range since {
+		fmt.Fprintf(w, "\ton %s (%s) later, with the %s outputs of %d examples, gate %s: accepted yes, bitwise equal %s\n",
+			v.Device.Name, v.Device.Fingerprint, map[string]string{"recorded": "recorded", "source": "source's"}[v.Against], v.Examples, v.Require, yes(v.Bitwise))
+	}
 	for _, b := range m.Blocks {
 		fmt.Fprintf(w, "block\t%s rewritten\n", b.Path)
 	}

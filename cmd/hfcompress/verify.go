@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	compress "github.com/hfcompress/compress"
+	"github.com/hfcompress/compress/pack"
 )
 
 func (a *app) verifyCommand() *cobra.Command {
@@ -22,6 +23,10 @@ func (a *app) verifyCommand() *cobra.Command {
 all its examples on this machine and compares the outputs, by digest, with those
 that were recorded when it was validated. With --against it also runs the source
 model and compares complete outputs. Exit status 1 when something differs.
+
+On a device of other bits than the one of the validation, the outputs have other
+bytes, and the source must be given. Where all holds there, that is recorded in
+the package's directory, and the package counts as validated on that device too.
 
 Of an archive, it decodes everything and compares all checksums and digests.`,
 		Args: exactly(1, "a package or an archive"),
@@ -98,9 +103,9 @@ func (a *app) printVerify(r *compress.VerifyReport, asJSON bool) error {
 	for _, name := range r.Check.Unlisted {
 		fmt.Fprintf(w, "\t%s is not part of the package\n", name)
 	}
-	where := "the device of the validation, or one with the same bits"
+	where := "the device of a validation, or one with the same bits"
 	if !r.Check.Validated {
-		where = "not the device of the validation"
+		where = "not a device of a validation"
 	}
 	fmt.Fprintf(w, "device\t%s (%s): %s\n", r.Check.Device.Name, r.Check.Device.Fingerprint, where)
 	fmt.Fprintf(w, "outputs\t%s of %s outputs of %d examples have the recorded bytes\n",
@@ -125,6 +130,11 @@ func (a *app) printVerify(r *compress.VerifyReport, asJSON bool) error {
 		verdict = "not verified here: this device computes other bits; compare with the source by --against"
 	case !r.Verified:
 		verdict = "NOT verified"
+	}
+	if r.Recorded {
+		fmt.Fprintf(w, "recorded\tvalidated on this device from now on, in %s\n", pack.ValidationsName)
+	} else if r.NotRecorded != "" {
+		fmt.Fprintf(w, "recorded\tno: %s\n", r.NotRecorded)
 	}
 	fmt.Fprintf(w, "verdict\t%s\n", verdict)
 	return w.Flush()
