@@ -107,6 +107,7 @@ func TestTextFamilies(t *testing.T) {
 		{"progen", "plain", wide, 0, "is not smaller than"},
 		{"esm", "plain", nil, 2*24 + 72*24 + 72 - 19*72, ""},
 		{"esm", "plain", object{"vocab_size": 60, "mask_token_id": 59}, 0, "even one table of 17,280 bytes is not smaller than the 7,392 bytes that it replaces"},
+		{"esm", "classifier", nil, 2*24 + 72*24 + 72 - 19*72, ""},
 		{"t5", "plain", object{"d_model": 48}, 2 * (48 + 54*48 - 21*54), ""},
 		{"t5", "bf16", object{"d_model": 48}, 2 * (48 + 54*48 - 21*54), ""},
 		{"t5", "encoder", object{"d_model": 48}, 48 + 54*48 - 21*54, ""},

@@ -32,7 +32,7 @@ type family struct{}
 func (family) Name() string { return modelType }
 
 func (family) Matches(cfg architectures.Config) bool {
-	return cfg.ModelType == modelType || cfg.ModelType == "" && slices.Contains(cfg.Architectures, class)
+	return cfg.ModelType == modelType || cfg.ModelType == "" && slices.ContainsFunc(classes, func(class string) bool { return slices.Contains(cfg.Architectures, class) })
 }
 
 func (family) New(cfg architectures.Config) (architectures.Blueprint, error) {
@@ -67,7 +67,7 @@ func (b *Blueprint) ForNames(have []string) architectures.Blueprint {
 func layerName(i int) string { return fmt.Sprintf("esm.encoder.layer.%d.", i) }
 
 // Params lists the checkpoint's tensors: embedding, layers in order, final norm
-// and head. Checkpoints carry tensors that are not read: rotary frequencies, which
+// and the head over the vocabulary or the classes. Checkpoints carry tensors that are not read: rotary frequencies, which
 // are computed; a position table, which rotary models do not use; and the contact
 // head.
 func (b *Blueprint) Params() []loader.Param {
@@ -105,6 +105,11 @@ func (b *Blueprint) Params() []loader.Param {
 		ignore(at + "attention.self.rotary_embeddings.inv_freq")
 	}
 	norm("esm.encoder.emb_layer_norm_after", ".weight", ".bias")
+	if c.Labels > 0 {
+		linear("classifier.dense", c.HiddenSize, c.HiddenSize)
+		linear("classifier.out_proj", c.HiddenSize, c.Labels)
+		return out
+	}
 	linear("lm_head.dense", c.HiddenSize, c.HiddenSize)
 	norm("lm_head.layer_norm", ".weight", ".bias")
 	add("lm_head.bias", c.VocabSize)

@@ -17,9 +17,12 @@ import (
 var ErrConfig = errors.New("config.json does not describe a supported ESM-2 model")
 
 const (
-	modelType = "esm"
-	class     = "EsmForMaskedLM"
+	modelType       = "esm"
+	classMaskedLM   = "EsmForMaskedLM"
+	classClassifier = "EsmForSequenceClassification"
 )
+
+var classes = []string{classMaskedLM, classClassifier}
 
 // Config holds what a config.json says about the computation.
 type Config struct {
@@ -38,6 +41,9 @@ type Config struct {
 	MaskToken int
 	// TiedHead says that the head's matrix is the embedding.
 	TiedHead bool
+	// Labels is the number of classes of a model that classifies sequences, 0 for
+	// one with a head over the vocabulary.
+	Labels int
 	// PadToken is -1 when the configuration has none.
 	PadToken int
 }
@@ -48,6 +54,7 @@ const (
 	maxHidden       = 1 << 17
 	maxIntermediate = 1 << 20
 	maxLayers       = 1 << 10
+	maxLabels       = 1 << 16
 )
 
 // trained is the part of a training sequence that was not masked: 1 − 0.15·0.8,
@@ -72,7 +79,8 @@ func ParseConfig(cfg architectures.Config) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := o.Identity(cfg, []string{modelType}, []string{class}); err != nil {
+	class, err := o.Identity(cfg, []string{modelType}, classes)
+	if err != nil {
 		return nil, err
 	}
 	if err := o.Check(settings.Common, settings.NotSeq2Seq, neutral); err != nil {
@@ -91,6 +99,10 @@ func ParseConfig(cfg architectures.Config) (*Config, error) {
 	c.NormEpsilon = o.Epsilon("layer_norm_eps", 1e-12)
 	c.TokenDropout = o.Flag("token_dropout", false)
 	c.TiedHead = o.Flag("tie_word_embeddings", true)
+	if class == classClassifier {
+		c.TiedHead = false // it has none
+		c.Labels = labels(o)
+	}
 	c.PadToken = o.PadToken(-1, c.VocabSize)
 	c.MaskToken = o.Count("mask_token_id", -1, maxVocab)
 	positions := o.Text("position_embedding_type", "absolute")
@@ -112,6 +124,27 @@ func ParseConfig(cfg architectures.Config) (*Config, error) {
 		err = o.Fail("rope_parameters", "%s scaling is not supported", settings.Quote(string(c.Rope.Scaling)))
 	}
 	return c, err
+}
+
+// labels is the number of classes: those that id2label names, or num_labels, or
+// two, in the order in which the reference looks.
+func labels(o *settings.Object) int {
+	n := o.Size("num_labels", 2, maxLabels)
+	if names := o.Object("id2label").Keys(); len(names) > 0 {
+		n = len(names)
+	}
+	if n > maxLabels {
+		o.Err = o.Fail("id2label", "%d labels; at most %d are read", n, maxLabels)
+	}
+	return n
+}
+
+// logitWidth is the number of columns of the logits.
+func (c *Config) logitWidth() int {
+	if c.Labels > 0 {
+		return c.Labels
+	}
+	return c.VocabSize
 }
 
 func (c *Config) headDim() int { return c.HiddenSize / c.Heads }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for _, name := range []string{"plain", "untied"} {
+	for _, name := range []string{"plain", "untied", "classifier"} {
 		t.Run(name, func(t *testing.T) {
 			goldens.Conform(t, modelDir(name), func(m architectures.Model) architectures.Model {
 				return m.(*esm.Model).WithSessionBytes(1)
@@ -32,6 +32,29 @@ func TestConfigRefusals(t *testing.T) {
 		goldens.Want(object{"dtype": "bfloat16"}, "expected \"float32\", found \"bfloat16\""),
 		goldens.Want(object{"rope_parameters": object{"rope_type": "linear", "factor": 2}}, "linear"),
 	}...)
+}
+
+// TestLabels: the number of classes is that of the names, else num_labels, else two.
+func TestLabels(t *testing.T) {
+	type object = map[string]any
+	for _, c := range []struct {
+		changes object
+		want    int
+	}{
+		{nil, 3},
+		{object{"num_labels": 5}, 3},
+		{object{"id2label": nil, "num_labels": 5}, 5},
+		{object{"id2label": nil}, 2},
+		{object{"architectures": []string{"EsmForMaskedLM"}}, 0},
+	} {
+		b := goldens.Blueprint(t, modelDir("classifier"), c.changes).(*esm.Blueprint)
+		if got := b.Config().Labels; got != c.want {
+			t.Errorf("%v: %d labels, want %d", c.changes, got, c.want)
+		}
+	}
+	goldens.Refuses(t, modelDir("classifier"), "esm", esm.ErrConfig,
+		goldens.Want(object{"id2label": nil, "num_labels": 0}, "num_labels"),
+		goldens.Want(object{"id2label": 3}, "id2label"))
 }
 
 func FuzzParseConfig(f *testing.F) { goldens.FuzzConfig(f, goldenDir, "esm", esm.ErrConfig) }

@@ -1,17 +1,19 @@
 // Package esm is the architecture of ESM-2, a family of protein language models
 // (Lin et al., 2023): encoder layers with norms in front of attention and MLP and
-// with rotary positions. It follows EsmForMaskedLM of Hugging Face transformers,
-// with F32 weights.
+// with rotary positions. It follows EsmForMaskedLM and EsmForSequenceClassification
+// of Hugging Face transformers, with F32 weights.
 //
 // Importing the package registers the family as "esm".
 //
 // Inputs are input_ids, attention_mask and position_ids, I64 [batch, length].
-// Outputs are "logits" [batch, length, vocabulary], with the flag
+// Outputs are "logits" [batch, length, vocabulary], of a classifier [batch, labels]
+// from the first position, which is <cls>; with the flag
 // output_hidden_states "hidden_states.0" (the scaled embedding) to the last one
 // (after the final norm), and with output_attentions "attentions.i" [batch,
 // heads, length, length]. Rows of positions that the mask hides have no meaning:
 // they are computed from their own tokens, while the reference sets them to zero.
-// Nothing that is shown depends on them. The contact head is not computed.
+// Nothing that is shown depends on them. Neither has the class of a sequence whose
+// first position is hidden. The contact head is not computed.
 //
 // # Token dropout and the finite block
 //

@@ -86,20 +86,28 @@ func (b *Blueprint) Build(dev nn.Device, weights architectures.Weights, blocks m
 		m.layers = append(m.layers, l)
 	}
 	m.norm = u.LayerNorm("esm.encoder.emb_layer_norm_after", c.NormEpsilon)
+	m.head = c.head(u)
+	if u.Err != nil {
+		return nil, u.Err
+	}
+	return m, nil
+}
+
+// head is what turns the last hidden states into logits.
+func (c *Config) head(u *run.Uploader) []nn.RowLocal {
+	if c.Labels > 0 {
+		return []nn.RowLocal{u.Linear("classifier.dense", true), nn.Activation{Function: nn.Tanh}, u.Linear("classifier.out_proj", true)}
+	}
 	decoder := "lm_head.decoder.weight"
 	if c.TiedHead {
 		decoder = embeddingName
 	}
-	m.head = []nn.RowLocal{
+	return []nn.RowLocal{
 		u.Linear("lm_head.dense", true),
 		nn.Activation{Function: nn.GELUStepwise},
 		u.LayerNorm("lm_head.layer_norm", c.NormEpsilon),
 		u.Matrix(decoder, "lm_head.bias"),
 	}
-	if u.Err != nil {
-		return nil, u.Err
-	}
-	return m, nil
 }
 
 // Device returns the device that the model runs on.
@@ -220,7 +228,7 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (out archi
 		return nil, err
 	}
 	c := &m.cfg
-	if err := k.CheckOutputs(float64(c.VocabSize), float64(c.HiddenSize)*float64(c.Layers+1),
+	if err := k.CheckOutputs(float64(c.logitWidth()), float64(c.HiddenSize)*float64(c.Layers+1),
 		float64(c.Heads)*float64(c.Layers)*float64(k.Length)); err != nil {
 		return nil, err
 	}
@@ -280,11 +288,24 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (out archi
 	if err := trace.KeepHidden(p, k, h, c.HiddenSize); err != nil {
 		return nil, err
 	}
-	logits, err := p.Logits(k, h, m.head, c.VocabSize)
+	logits, err := m.logits(p, k, h)
 	if err != nil {
 		return nil, err
 	}
 	return trace.Append(architectures.Outputs{{Name: "logits", Tensor: logits}}), nil
+}
+
+// logits are one row for each position, or of a classifier one for each sequence,
+// from its first position.
+func (m *Model) logits(p *run.Pass, k *batch.Call, h nn.Array) (*tensor.Tensor, error) {
+	if m.cfg.Labels == 0 {
+		return p.Logits(k, h, m.head, m.cfg.VocabSize)
+	}
+	h, err := p.Pick(h, k.Batch, k.Length, 0)
+	if err != nil {
+		return nil, err
+	}
+	return p.Keep(nn.Apply(p.S, m.head, h), k.Batch, m.cfg.Labels)
 }
 
 // layerBytes is about what the results of a layer's two halves occupy in a

@@ -21,7 +21,7 @@ def family(config, model, runs, base, cases, **common):
 
 
 KEYS = {"dtype", "positions", "long", "cache", "generate", "first", "also", "types", "mask_token", "pad", "ids",
-        "rewrite", "config", "model", "base", "prepare", "finish"}
+        "rewrite", "config", "model", "base", "prepare", "finish", "left"}
 
 LLAMA = dict(
     vocab_size=19, hidden_size=32, intermediate_size=40, num_hidden_layers=2,
@@ -248,6 +248,8 @@ CASES["esm"] = family(tf.EsmConfig, tf.EsmForMaskedLM, "encoder", ESM, {
     "old_names": {"rewrite": old_esm},
     "no_dropout": {"token_dropout": False},
     "untied": {"tie_word_embeddings": False, "hidden_size": 32, "num_attention_heads": 2},
+    "classifier": {"model": tf.EsmForSequenceClassification, "num_labels": 3, "left": False},
+    "two_labels": {"model": tf.EsmForSequenceClassification, "left": False, "rewrite": old_esm},
 }, mask_token=18, pad=1, ids=(2, 18))
 
 def untie(folder):

@@ -164,8 +164,9 @@ def encoder_runs(model, rows, case):
     go("single", input_ids=rows(1, 1))
     go("batch", input_ids=rows(2, 6))
     go("right_pad", input_ids=rows(2, 6) * RIGHT + case.get("pad", 0) * (1 - RIGHT), attention_mask=RIGHT)
-    left = left_mask(6, 2, 0)
-    go("left_pad", hidden=False, input_ids=rows(2, 6) * left + case.get("pad", 0) * (1 - left), attention_mask=left)
+    if case.get("left", True):  # a classifier reads the first position
+        left = left_mask(6, 2, 0)
+        go("left_pad", hidden=False, input_ids=rows(2, 6) * left + case.get("pad", 0) * (1 - left), attention_mask=left)
     if case.get("types"):
         go("types", token_type_ids=torch.tensor([[0, 0, 1, 1, 1, 0]]), input_ids=rows(1, 6))
     if case.get("positions", True):

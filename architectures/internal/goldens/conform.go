@@ -215,6 +215,12 @@ func conformMask(t *testing.T, m architectures.Model, in architectures.Inputs, w
 	}
 	padded.Tensors[batch.Mask] = hides
 	got := Run(t, m, padded)[0].Tensor
+	if len(got.Shape()) == 2 { // one row per sequence
+		if !tensor.BitEqual(got, want[0].Tensor) {
+			t.Error("hidden positions changed an output")
+		}
+		return
+	}
 	if got.Shape()[1] != wider {
 		t.Fatalf("%v for %d positions", got, wider)
 	}
