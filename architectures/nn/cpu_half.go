@@ -72,7 +72,7 @@ func packMatrix(t *tensor.Tensor, transposed bool) *gemm.Matrix {
 	}
 	switch t.DType() {
 	case tensor.BF16:
-		return gemm.PackNarrow(oriented(t.Uint16s(), n, k, transposed), n, k, fmath.WidenBF16)
+		return gemm.PackBF16(oriented(t.Uint16s(), n, k, transposed), n, k)
 	case tensor.F16:
 		return gemm.PackNarrow(oriented(t.Uint16s(), n, k, transposed), n, k, fmath.WidenF16)
 	}

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"log"
 	"math/rand/v2"
+	"os"
+	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -41,7 +43,18 @@ func main() {
 	threads := flag.Int("threads", 1, "goroutines that compute")
 	length := flag.Int("length", 128, "tokens of a prefill")
 	seconds := flag.Float64("seconds", 2, "time for each figure")
+	profile := flag.String("cpuprofile", "", "write a processor profile to this file")
 	flag.Parse()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := pprof.StartCPUProfile(f); err != nil {
+			log.Fatal(err)
+		}
+		defer pprof.StopCPUProfile()
+	}
 	if err := run(*model, *threads, *length, *seconds); err != nil {
 		log.Fatal(err)
 	}

@@ -18,7 +18,14 @@ import (
 	"os"
 )
 
-const args = "k int, a *float32, aStep int, b *float32, bStep int, bPanel int, c *float32, ldc int"
+// args returns the parameters of a kernel over elements of some type.
+func args(element string) string {
+	return fmt.Sprintf("k int, a *%[1]s, aStep int, b *%[1]s, bStep int, bPanel int, c *float32, ldc int", element)
+}
+
+// elements has what the kernels of each instruction set read, and is the type
+// parameter of their table.
+var elements = map[string]string{"avx2": "float32", "avx512": "float32", "neon": "float32", "bf16": "uint32"}
 
 // shape is the size of a tile.
 type shape struct{ rows, panels int }
@@ -70,8 +77,11 @@ func main() {
 	for _, s := range avx512Shapes {
 		avx512(&asm, s)
 	}
+	for _, s := range avx512Shapes {
+		bf16(&asm, s)
+	}
 	write("kernel_amd64.s", asm.Bytes())
-	table("kernel_table_amd64.go", "amd64", map[string][]shape{"avx2": avx2Shapes, "avx512": avx512Shapes}, "avx2", "avx512")
+	table("kernel_table_amd64.go", "amd64", map[string][]shape{"avx2": avx2Shapes, "avx512": avx512Shapes, "bf16": avx512Shapes}, "avx2", "avx512", "bf16")
 
 	asm.Reset()
 	asm.WriteString(header("arm64") + "\n#include \"textflag.h\"\n")
@@ -98,7 +108,7 @@ func table(name, arch string, all map[string][]shape, sets ...string) {
 	var b bytes.Buffer
 	b.WriteString(header(arch) + "\npackage gemm\n\n")
 	for _, set := range sets {
-		fmt.Fprintf(&b, "var %sTable = kernelTable{\n", set)
+		fmt.Fprintf(&b, "var %sTable = kernelTable[%s]{\n", set, elements[set])
 		for p := 1; p <= 4; p *= 2 {
 			fmt.Fprintf(&b, "%d: {", p)
 			for _, s := range all[set] {
@@ -110,7 +120,7 @@ func table(name, arch string, all map[string][]shape, sets ...string) {
 		}
 		b.WriteString("}\n\n")
 		for _, s := range all[set] {
-			fmt.Fprintf(&b, "//go:noescape\nfunc %s%dx%d(%s)\n\n", set, s.rows, s.panels, args)
+			fmt.Fprintf(&b, "//go:noescape\nfunc %s%dx%d(%s)\n\n", set, s.rows, s.panels, args(elements[set]))
 		}
 	}
 	src, err := format.Source(b.Bytes())
@@ -124,7 +134,7 @@ func table(name, arch string, all map[string][]shape, sets ...string) {
 // operand, R10 its step, DI panels, R11 their step, R12 distance of panels, R13
 // three times that, DX result, R8 distance of its rows; all distances in bytes.
 func start(b *bytes.Buffer, set string, s shape) {
-	fmt.Fprintf(b, "\n// func %s%dx%d(%s)\nTEXT ·%s%dx%d(SB), NOSPLIT, $0-64\n", set, s.rows, s.panels, args, set, s.rows, s.panels)
+	fmt.Fprintf(b, "\n// func %s%dx%d(%s)\nTEXT ·%s%dx%d(SB), NOSPLIT, $0-64\n", set, s.rows, s.panels, args(elements[set]), set, s.rows, s.panels)
 	b.WriteString("\tMOVQ k+0(FP), CX\n\tMOVQ a+8(FP), SI\n\tMOVQ aStep+16(FP), R10\n\tMOVQ b+24(FP), DI\n\tMOVQ bStep+32(FP), R11\n")
 	if s.panels > 1 {
 		b.WriteString("\tMOVQ bPanel+40(FP), R12\n")
@@ -185,7 +195,40 @@ func avx2(b *bytes.Buffer, s shape) {
 }
 
 func avx512(b *bytes.Buffer, s shape) {
-	start(b, "avx512", s)
+	used := s.rows * s.panels
+	free := 32 - used - s.panels
+	vector512(b, "avx512", s, func(r, weights, acc int) {
+		t := used + s.panels + acc%free
+		fmt.Fprintf(b, "\tVMULPS.BCST %d(SI), Z%d, Z%d\n\tVADDPS Z%d, Z%d, Z%d\n", 4*r, weights, t, t, acc, acc)
+	})
+}
+
+// bf16 writes a kernel that takes two steps at a time, each a pair of bfloat16
+// numbers in 32 bits. VDPBF16PS, which the assembler lacks, adds the product of
+// the upper halves and then that of the lower ones, rounding after each.
+func bf16(b *bytes.Buffer, s shape) {
+	vector512(b, "bf16", s, func(r, weights, acc int) {
+		not := func(reg, bit, to int) byte { return byte(^reg >> bit & 1 << to) }
+		code := []byte{
+			0x62,
+			not(acc, 3, 7) | 1<<6 | 1<<5 | not(acc, 4, 4) | 2, // opcode map 0F38
+			byte(^weights&15<<3) | 1<<2 | 2,                   // W0, prefix F3
+			2<<5 | 1<<4 | not(weights, 4, 3),                  // 512 bits, broadcast
+			0x52,
+			1<<6 | byte(acc&7<<3) | 6, // SI and a displacement
+			byte(r),                   // in elements
+		}
+		for i, c := range code {
+			fmt.Fprintf(b, "%sBYTE $0x%02x", map[bool]string{true: "\t", false: "; "}[i == 0], c)
+		}
+		fmt.Fprintf(b, " // VDPBF16PS.BCST %d(SI), Z%d, Z%d\n", 4*r, weights, acc)
+	})
+}
+
+// vector512 writes a kernel whose step for one row's value, one panel's weights
+// and their accumulator is given.
+func vector512(b *bytes.Buffer, set string, s shape, step func(r, weights, acc int)) {
+	start(b, set, s)
 	acc := func(r, v int) int { return r*s.panels + v }
 	used := s.rows * s.panels
 	for i := range used {
@@ -195,11 +238,9 @@ func avx512(b *bytes.Buffer, s shape) {
 	for v := range s.panels {
 		fmt.Fprintf(b, "\tVMOVUPS %s, Z%d\n", panel(v, 0), used+v)
 	}
-	free := 32 - used - s.panels
 	for r := range s.rows {
 		for v := range s.panels {
-			t := used + s.panels + acc(r, v)%free
-			fmt.Fprintf(b, "\tVMULPS.BCST %d(SI), Z%d, Z%d\n\tVADDPS Z%d, Z%d, Z%d\n", 4*r, used+v, t, t, acc(r, v), acc(r, v))
+			step(r, used+v, acc(r, v))
 		}
 	}
 	b.WriteString("\tADDQ R10, SI\n\tADDQ R11, DI\n\tDECQ CX\n\tJNZ loop\n\ndone:\n\tVBROADCASTSS canonicalNaN<>(SB), Z31\n")
@@ -220,7 +261,7 @@ func avx512(b *bytes.Buffer, s shape) {
 // left operand, R2 its step, R4 … R7 panels, R3 their step, R8 result, R9
 // distance of its rows.
 func neon(b *bytes.Buffer, s shape) {
-	fmt.Fprintf(b, "\n// func neon%dx%d(%s)\nTEXT ·neon%dx%d(SB), NOSPLIT, $0-64\n", s.rows, s.panels, args, s.rows, s.panels)
+	fmt.Fprintf(b, "\n// func neon%dx%d(%s)\nTEXT ·neon%dx%d(SB), NOSPLIT, $0-64\n", s.rows, s.panels, args("float32"), s.rows, s.panels)
 	b.WriteString("\tMOVD k+0(FP), R0\n\tMOVD a+8(FP), R1\n\tMOVD aStep+16(FP), R2\n\tMOVD b+24(FP), R4\n\tMOVD bStep+32(FP), R3\n")
 	if s.panels > 1 {
 		b.WriteString("\tMOVD bPanel+40(FP), R10\n")

@@ -5,5 +5,5 @@ package gemm
 // available lists the kernels that this processor can run, best first. Every
 // arm64 processor that Go runs on has the instructions.
 func available() []*kernels {
-	return []*kernels{neonTable.set("neon", 6), portable}
+	return []*kernels{set("neon", 6, &neonTable), portable}
 }

@@ -6,10 +6,10 @@ package gemm
 
 // kernelTable holds assembly kernels by panels and rows. Steps and distances are
 // in bytes.
-type kernelTable [maxTilePanels + 1][maxTileRows + 1]func(k int, a *float32, aStep int, b *float32, bStep int, bPanel int, c *float32, ldc int)
+type kernelTable[T element] [maxTilePanels + 1][maxTileRows + 1]func(k int, a *T, aStep int, b *T, bStep int, bPanel int, c *float32, ldc int)
 
-func (f *kernelTable) set(name string, rows int) *kernels {
-	s := &kernels{name: name, rows: rows, run: func(t *tile) { f.run(t) }}
+func set(name string, rows int, f *kernelTable[float32]) *kernels {
+	s := &kernels{name: name, rows: rows, run: f.run}
 	for r := 1; r <= rows; r++ {
 		for p := 1; p <= maxTilePanels; p *= 2 {
 			if f[p][r] != nil {
@@ -20,11 +20,8 @@ func (f *kernelTable) set(name string, rows int) *kernels {
 	return s
 }
 
-func (f *kernelTable) run(t *tile) {
-	if t.k == 0 { // there may be no first element to point to
-		t.twin()
-		return
-	}
+// run computes a tile of at least one step.
+func (f *kernelTable[T]) run(t *tile[T]) {
 	// The kernels read and write up to here.
 	_ = t.a[(t.k-1)*t.aStep+t.rows-1]
 	_ = t.b[(t.panels-1)*t.bPanel+(t.k-1)*t.bStep+PanelWidth-1]

@@ -4,7 +4,7 @@
 
 package gemm
 
-var avx2Table = kernelTable{
+var avx2Table = kernelTable[float32]{
 	1: {1: avx21x1, 2: avx22x1, 3: avx23x1, 4: avx24x1, 5: avx25x1, 6: avx26x1},
 	2: {1: avx21x2, 2: avx22x2},
 	4: {1: avx21x4},
@@ -37,7 +37,7 @@ func avx25x1(k int, a *float32, aStep int, b *float32, bStep int, bPanel int, c 
 //go:noescape
 func avx26x1(k int, a *float32, aStep int, b *float32, bStep int, bPanel int, c *float32, ldc int)
 
-var avx512Table = kernelTable{
+var avx512Table = kernelTable[float32]{
 	1: {1: avx5121x1, 2: avx5122x1, 3: avx5123x1, 4: avx5124x1, 5: avx5125x1, 6: avx5126x1, 7: avx5127x1, 8: avx5128x1, 9: avx5129x1, 10: avx51210x1, 11: avx51211x1, 12: avx51212x1},
 	2: {1: avx5121x2, 2: avx5122x2, 3: avx5123x2, 4: avx5124x2, 5: avx5125x2, 6: avx5126x2, 7: avx5127x2, 8: avx5128x2, 9: avx5129x2, 10: avx51210x2, 11: avx51211x2, 12: avx51212x2},
 	4: {1: avx5121x4, 2: avx5122x4, 3: avx5123x4, 4: avx5124x4},
@@ -126,3 +126,93 @@ func avx51211x1(k int, a *float32, aStep int, b *float32, bStep int, bPanel int,
 
 //go:noescape
 func avx51212x1(k int, a *float32, aStep int, b *float32, bStep int, bPanel int, c *float32, ldc int)
+
+var bf16Table = kernelTable[uint32]{
+	1: {1: bf161x1, 2: bf162x1, 3: bf163x1, 4: bf164x1, 5: bf165x1, 6: bf166x1, 7: bf167x1, 8: bf168x1, 9: bf169x1, 10: bf1610x1, 11: bf1611x1, 12: bf1612x1},
+	2: {1: bf161x2, 2: bf162x2, 3: bf163x2, 4: bf164x2, 5: bf165x2, 6: bf166x2, 7: bf167x2, 8: bf168x2, 9: bf169x2, 10: bf1610x2, 11: bf1611x2, 12: bf1612x2},
+	4: {1: bf161x4, 2: bf162x4, 3: bf163x4, 4: bf164x4},
+}
+
+//go:noescape
+func bf161x4(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf162x4(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf163x4(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf164x4(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf161x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf162x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf163x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf164x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf165x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf166x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf167x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf168x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf169x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf1610x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf1611x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf1612x2(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf161x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf162x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf163x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf164x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf165x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf166x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf167x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf168x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf169x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf1610x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf1611x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)
+
+//go:noescape
+func bf1612x1(k int, a *uint32, aStep int, b *uint32, bStep int, bPanel int, c *float32, ldc int)

@@ -4,7 +4,7 @@
 
 package gemm
 
-var neonTable = kernelTable{
+var neonTable = kernelTable[float32]{
 	1: {1: neon1x1, 2: neon2x1, 3: neon3x1, 4: neon4x1, 5: neon5x1, 6: neon6x1},
 	2: {1: neon1x2},
 	4: {1: neon1x4},

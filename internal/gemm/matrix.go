@@ -1,6 +1,9 @@
 package gemm
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // PanelWidth is the number of outputs that one panel holds side by side.
 const PanelWidth = 16
@@ -15,6 +18,11 @@ type Matrix struct {
 	// their values.
 	narrow []uint16
 	widen  Widen
+	// pairs holds those of bfloat16 weights: columns 2i and 2i+1 of an output in
+	// the upper and lower half of what would be column i, the last one padded with
+	// a zero. spans has the exponents of each stripe of [maxTilePanels] panels.
+	pairs []uint32
+	spans []exponents
 }
 
 // Widen sets dst to the values of as many elements of a 16-bit type.
@@ -26,7 +34,12 @@ func Pack(w []float32, n, k int) *Matrix {
 		panic(fmt.Sprintf("gemm: %d values for a matrix [%d,%d]", len(w), n, k))
 	}
 	m := &Matrix{n: n, k: k}
-	m.panels = pack(m, w)
+	m.panels = make([]float32, (n+PanelWidth-1)/PanelWidth*PanelWidth*k)
+	whole := n / PanelWidth * PanelWidth
+	for row := 0; row < whole; row += PanelWidth {
+		interleave(m.panels[row*k:(row+PanelWidth)*k], w[row*k:], PanelWidth, k, k)
+	}
+	scatter(m.panels, w, whole, n, k)
 	return m
 }
 
@@ -38,29 +51,45 @@ func PackNarrow(w []uint16, n, k int, widen Widen) *Matrix {
 		panic(fmt.Sprintf("gemm: %d values for a matrix [%d,%d]", len(w), n, k))
 	}
 	m := &Matrix{n: n, k: k, widen: widen}
-	m.narrow = pack(m, w)
+	m.narrow = make([]uint16, (n+PanelWidth-1)/PanelWidth*PanelWidth*k)
+	scatter(m.narrow, w, 0, n, k)
 	return m
 }
 
-func pack[T float32 | uint16](m *Matrix, w []T) []T {
-	panels := make([]T, (m.n+PanelWidth-1)/PanelWidth*PanelWidth*m.k)
-	for row := range m.n {
-		first := m.first(row)
-		for i, v := range w[row*m.k : (row+1)*m.k] {
+// scatter puts rows lo … n−1 of w into panels.
+func scatter[T float32 | uint16](panels, w []T, lo, n, k int) {
+	for row := lo; row < n; row++ {
+		first := row/PanelWidth*PanelWidth*k + row%PanelWidth
+		for i, v := range w[row*k : (row+1)*k] {
 			panels[first+i*PanelWidth] = v
 		}
 	}
-	return panels
+}
+
+// wide reports whether the panels are stored as float32.
+func (m *Matrix) wide() bool { return m.narrow == nil && m.pairs == nil }
+
+// panelSize is the number of values of one panel that [Matrix.stripe] returns.
+func (m *Matrix) panelSize() int {
+	if m.pairs != nil {
+		return (m.k + 1) / 2 * 2 * PanelWidth
+	}
+	return m.k * PanelWidth
 }
 
 // stripe returns the values of panels lo … hi−1. The result is valid until room,
-// which must hold as many values, is used again.
+// which must hold as many values unless the matrix is wide, is used again.
 func (m *Matrix) stripe(lo, hi int, room []float32) []float32 {
-	lo, hi = lo*PanelWidth*m.k, hi*PanelWidth*m.k
-	if m.narrow == nil {
+	size := m.panelSize()
+	lo, hi = lo*size, hi*size
+	switch {
+	case m.pairs != nil:
+		widenPairs(room[:hi-lo], m.pairs[lo/2:hi/2])
+	case m.narrow != nil:
+		m.widen(room[:hi-lo], m.narrow[lo:hi])
+	default:
 		return m.panels[lo:hi]
 	}
-	m.widen(room[:hi-lo], m.narrow[lo:hi])
 	return room[:hi-lo]
 }
 
@@ -78,13 +107,15 @@ func (m *Matrix) Inputs() int { return m.k }
 // Row copies row i of the matrix to dst, of length [Matrix.Inputs].
 func (m *Matrix) Row(dst []float32, i int) {
 	first := m.first(i)
-	if m.narrow != nil {
-		for k := range dst[:m.k] {
-			m.widen(dst[k:k+1], m.narrow[first+k*PanelWidth:][:1])
-		}
-		return
-	}
 	for k := range dst[:m.k] {
-		dst[k] = m.panels[first+k*PanelWidth]
+		switch {
+		case m.pairs != nil:
+			pair := m.pairs[i/PanelWidth*m.panelSize()/2+k/2*PanelWidth+i%PanelWidth]
+			dst[k] = math.Float32frombits(pair << (k % 2 * 16) &^ 0xffff)
+		case m.narrow != nil:
+			m.widen(dst[k:k+1], m.narrow[first+k*PanelWidth:][:1])
+		default:
+			dst[k] = m.panels[first+k*PanelWidth]
+		}
 	}
 }

@@ -52,52 +52,184 @@ func (m *Matrix) Mul(y, x []float32, rows int, order Order, run Runner) {
 		run = inline
 	}
 	g := newGrid(rows, m)
-	a := x
-	if rows > 1 {
-		buf := getBuffer(rows * m.k)
-		defer putBuffer(buf)
-		a = (*buf)[:rows*m.k]
-		for b := range g.blocks {
-			lo, hi := g.block(b)
-			interleave(a[lo*m.k:hi*m.k], x[lo*m.k:hi*m.k], hi-lo, m.k, m.k)
-		}
+	c := &call{m: m, grid: g, order: order, y: y, x: x}
+	if m.pairs != nil && active.pairs != nil && order == Sequential {
+		steps := (m.k + 1) / 2
+		buf := pairBuffers.get(rows * steps)
+		defer pairBuffers.put(buf)
+		c.pairs, c.spans = (*buf)[:rows*steps], make([]exponents, g.blocks)
+		c.eachBlock(run, c.pairBlock)
+	} else {
+		c.interleave(run)
 	}
+	defer c.release()
 	if g.tasks() == 1 {
-		m.mulTask(y, a, g, 0, order)
+		c.task(0)
 		return
 	}
-	run(g.tasks(), func(i int) { m.mulTask(y, a, g, i, order) })
+	run(g.tasks(), c.task)
 }
 
-// mulTask computes one rectangle of the grid, a stripe of panels after the other,
-// so that a stripe stays in cache while all blocks of rows pass over it.
-func (m *Matrix) mulTask(y, a []float32, g grid, task int, order Order) {
-	var part *partials
-	if order != Sequential {
-		part = partialsPool.Get().(*partials)
-		defer partialsPool.Put(part)
+// call is one [Matrix.Mul].
+type call struct {
+	grid
+	m     *Matrix
+	order Order
+	y, x  []float32
+
+	// a holds x with the rows of each block interleaved; buf is where it lies.
+	a    []float32
+	buf  *[]float32
+	once sync.Once
+	// pairs holds x in pairs and interleaved, and spans the exponents of each
+	// block. Both are nil if pairs are not to be multiplied.
+	pairs []uint32
+	spans []exponents
+}
+
+// eachBlock calls f for each block of rows, several to a task.
+func (c *call) eachBlock(run Runner, f func(block int)) {
+	tasks := min(c.blocks, c.rows*c.m.k*4/taskWork)
+	if tasks <= 1 {
+		inline(c.blocks, f)
+		return
 	}
-	blocks, panels := g.task(task)
-	var room []float32
-	if m.narrow != nil {
-		buf := getBuffer(maxTilePanels * PanelWidth * m.k)
-		defer putBuffer(buf)
-		room = *buf
+	run(tasks, func(i int) {
+		for b := c.blocks * i / tasks; b < c.blocks*(i+1)/tasks; b++ {
+			f(b)
+		}
+	})
+}
+
+// interleave fills a.
+func (c *call) interleave(run Runner) {
+	if c.rows == 1 {
+		c.a = c.x
+		return
 	}
+	k := c.m.k
+	c.buf = getBuffer(c.rows * k)
+	c.a = (*c.buf)[:c.rows*k]
+	c.eachBlock(run, func(b int) {
+		lo, hi := block(c.rows, c.blocks, b)
+		interleave(c.a[lo*k:hi*k], c.x[lo*k:hi*k], hi-lo, k, k)
+	})
+}
+
+func (c *call) release() {
+	if c.buf != nil {
+		putBuffer(c.buf)
+	}
+}
+
+// pairBlock fills a block of pairs.
+func (c *call) pairBlock(b int) {
+	lo, hi := block(c.rows, c.blocks, b)
+	k, steps := c.m.k, (c.m.k+1)/2
+	seen := newSpread()
+	dst := c.pairs[lo*steps : hi*steps]
+	if hi-lo == 1 {
+		pairUp(dst, c.x[lo*k:hi*k], seen)
+	} else {
+		buf := pairBuffers.get(len(dst))
+		defer pairBuffers.put(buf)
+		rows := (*buf)[:len(dst)]
+		for r := range hi - lo {
+			pairUp(rows[r*steps:][:steps], c.x[(lo+r)*k:][:k], seen)
+		}
+		interleave(dst, rows, hi-lo, steps, steps)
+	}
+	c.spans[b] = seen.exponents()
+}
+
+// task computes one rectangle of the grid, a stripe of panels after the other, so
+// that a stripe stays in cache while all blocks of rows pass over it.
+func (c *call) task(i int) {
+	w := worker{call: c}
+	defer w.release()
+	blocks, panels := c.grid.task(i)
 	for p := panels.lo; p < panels.hi; p += maxTilePanels {
-		wide := min(maxTilePanels, panels.hi-p)
-		j := p * PanelWidth
-		weights := m.stripe(p, p+wide, room)
+		w.weights = nil
 		for b := blocks.lo; b < blocks.hi; b++ {
-			lo, hi := g.block(b)
-			t := tile{
-				rows: hi - lo, k: m.k,
-				a: a[lo*m.k : hi*m.k], aStep: hi - lo,
-				bStep: PanelWidth, bPanel: PanelWidth * m.k,
+			wide := min(maxTilePanels, panels.hi-p)
+			if c.pairs != nil && c.spans[b].exact(c.m.spans[p/maxTilePanels]) {
+				w.paired(p, wide, b)
+			} else {
+				w.plain(p, wide, b)
 			}
-			t.strip(wide, min(wide*PanelWidth, m.n-j), weights, y[lo*m.n+j:], m.n, order, part)
 		}
 	}
+}
+
+// worker is what a task computes with.
+type worker struct {
+	*call
+	tile  tile[float32]
+	pairs tile[uint32]
+	// weights are the values of the current stripe, once they are needed; room is
+	// for those of narrow matrices.
+	weights []float32
+	room    *[]float32
+	run     func(*tile[float32])
+	part    *partials
+}
+
+func (w *worker) release() {
+	if w.room != nil {
+		putBuffer(w.room)
+	}
+	if w.part != nil {
+		partialsPool.Put(w.part)
+	}
+}
+
+// paired multiplies block b with the pairs of a stripe.
+func (w *worker) paired(p, panels, b int) {
+	steps := (w.m.k + 1) / 2
+	lo, hi := block(w.rows, w.blocks, b)
+	t := &w.pairs
+	*t = tile[uint32]{
+		rows: hi - lo, k: steps,
+		a: w.call.pairs[lo*steps : hi*steps], aStep: hi - lo,
+		bStep: PanelWidth, bPanel: PanelWidth * steps,
+	}
+	j := p * PanelWidth
+	t.strip(panels, min(panels*PanelWidth, w.m.n-j), active.panels[t.rows],
+		w.m.pairs[p*t.bPanel:(p+panels)*t.bPanel], w.y[lo*w.m.n+j:], w.m.n, active.pairs)
+}
+
+// plain multiplies block b with a stripe in float32.
+func (w *worker) plain(p, panels, b int) {
+	k := w.m.k
+	if w.call.pairs != nil {
+		w.once.Do(func() { w.interleave(inline) })
+	}
+	if w.run == nil {
+		if w.order != Sequential {
+			w.part = partialsPool.Get().(*partials)
+		}
+		w.run = summation(w.order, w.part)
+	}
+	if w.weights == nil {
+		if w.room == nil && !w.m.wide() {
+			w.room = getBuffer(maxTilePanels * w.m.panelSize())
+		}
+		var room []float32
+		if w.room != nil {
+			room = *w.room
+		}
+		w.weights = w.m.stripe(p, p+panels, room)
+	}
+	lo, hi := block(w.rows, w.blocks, b)
+	t := &w.tile
+	*t = tile[float32]{
+		rows: hi - lo, k: k,
+		a: w.a[lo*k : hi*k], aStep: hi - lo,
+		bStep: PanelWidth, bPanel: w.m.panelSize(),
+	}
+	j := p * PanelWidth
+	t.strip(panels, min(panels*PanelWidth, w.m.n-j), panelsOf(t.rows, w.order),
+		w.weights, w.y[lo*w.m.n+j:], w.m.n, w.run)
 }
 
 // grid cuts the rows into blocks that one tile takes at a time, and the output
@@ -137,35 +269,36 @@ func (g grid) task(i int) (blocks, panels span) {
 	return blocks, panels
 }
 
-// block returns the rows of block b: all blocks have the same size give or take
-// one, so that no tile is nearly empty.
-func (g grid) block(b int) (lo, hi int) {
-	return g.rows * b / g.blocks, g.rows * (b + 1) / g.blocks
-}
-
-// interleave transposes rows of length k that lie ld apart, so that a tile finds the values of
-// all its rows for one k side by side.
-func interleave(dst, src []float32, rows, k, ld int) {
-	for r := range rows {
-		row := src[r*ld:][:k]
-		d := dst[r:]
-		for i, v := range row {
-			d[i*rows] = v
-		}
+// block returns the rows of block b of so many. Blocks are multiples of four rows,
+// as transposing likes them, and differ by no more, so that no tile is nearly
+// empty.
+func block(rows, blocks, b int) (lo, hi int) {
+	fours := (rows + 3) / 4
+	if fours < 2*blocks { // small tiles
+		return rows * b / blocks, rows * (b + 1) / blocks
 	}
+	return 4 * (fours * b / blocks), min(rows, 4*(fours*(b+1)/blocks))
 }
 
-var buffers sync.Pool
+// bufferPool keeps slices for later calls.
+type bufferPool[T element] struct{ pool sync.Pool }
 
-func getBuffer(n int) *[]float32 {
-	if b, ok := buffers.Get().(*[]float32); ok && cap(*b) >= n {
+// get returns room for n values or more, with undefined contents.
+func (p *bufferPool[T]) get(n int) *[]T {
+	if b, ok := p.pool.Get().(*[]T); ok && len(*b) >= n {
 		return b
 	}
-	b := make([]float32, n)
+	b := make([]T, n)
 	return &b
 }
 
-func putBuffer(b *[]float32) {
-	*b = (*b)[:cap(*b)]
-	buffers.Put(b)
-}
+func (p *bufferPool[T]) put(b *[]T) { p.pool.Put(b) }
+
+var (
+	buffers     bufferPool[float32]
+	pairBuffers bufferPool[uint32]
+)
+
+func getBuffer(n int) *[]float32 { return buffers.get(n) }
+
+func putBuffer(b *[]float32) { buffers.put(b) }

@@ -35,13 +35,14 @@ func (p *Product) Run() {
 	blocks := (p.Rows + active.rows - 1) / active.rows
 	var a []float32
 	if p.Rows > 1 {
-		buf := getBuffer((p.Rows + blocks - 1) / blocks * p.K)
+		buf := getBuffer(min(p.Rows, active.rows) * p.K)
 		defer putBuffer(buf)
 		a = *buf
 	}
+	t := new(tile[float32])
 	for b := range blocks {
-		lo, hi := p.Rows*b/blocks, p.Rows*(b+1)/blocks
-		t := tile{rows: hi - lo, k: p.K, aStep: hi - lo, bStep: p.BStep, bPanel: p.BPanel}
+		lo, hi := block(p.Rows, blocks, b)
+		*t = tile[float32]{rows: hi - lo, k: p.K, aStep: hi - lo, bStep: p.BStep, bPanel: p.BPanel}
 		if t.rows == 1 {
 			t.a = p.A[lo*p.LDA:][:p.K]
 		} else {
@@ -49,30 +50,6 @@ func (p *Product) Run() {
 			interleave(t.a, p.A[lo*p.LDA:], t.rows, p.K, p.LDA)
 		}
 		panels := (p.Cols + PanelWidth - 1) / PanelWidth
-		t.strip(panels, p.Cols, p.B, p.C[lo*p.LDC:], p.LDC, Sequential, nil)
-	}
-}
-
-// strip computes a block of rows against panels of b, with cols ≤ panels·16
-// columns written to c.
-func (t *tile) strip(panels, cols int, b, c []float32, ldc int, order Order, part *partials) {
-	var edge [maxTileRows * maxTilePanels * PanelWidth]float32
-	for p := 0; p < panels; p += t.panels {
-		t.panels = active.panels[t.rows]
-		for t.panels > panels-p || t.panels > 2 && order == Lanes8 { // lanes pass over the panels again and again
-			t.panels /= 2
-		}
-		t.b = b[p*t.bPanel:]
-		first := p * PanelWidth
-		if left := cols - first; left < t.panels*PanelWidth { // would write past the row
-			t.c, t.ldc = edge[:], maxTilePanels*PanelWidth
-			t.compute(order, part)
-			for r := range t.rows {
-				copy(c[r*ldc+first:][:left], edge[r*t.ldc:])
-			}
-			continue
-		}
-		t.c, t.ldc = c[first:], ldc
-		t.compute(order, part)
+		t.strip(panels, p.Cols, active.panels[t.rows], p.B, p.C[lo*p.LDC:], p.LDC, active.run)
 	}
 }
