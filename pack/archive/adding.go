@@ -87,7 +87,7 @@ func (in *adding) stop() {
 	}
 }
 
-func (in *adding) source(seg *segment) source { return source{in.src, seg.off, seg.size} }
+func (in *adding) source(seg *segment) source { return source{r: in.src, off: seg.off, size: seg.size} }
 
 // add stores a segment, or finds that it is stored, and returns its stream.
 func (in *adding) add(seg *segment, i int) (*outStream, error) {
@@ -103,6 +103,7 @@ func (in *adding) add(seg *segment, i int) (*outStream, error) {
 		return nil, err
 	} else if s != nil {
 		w.stats.Repeated += seg.size
+		c.release()
 		return s, in.pass(seg, nil)
 	}
 	s := &outStream{choice: c, sum: pairsum.New(), hashed: make(chan struct{})}
@@ -127,9 +128,10 @@ func (in *adding) repeated(seg *segment, c *choice) (*outStream, error) {
 	}
 	h := sha256.New()
 	b := make([]byte, 1<<18)
+	src := in.source(seg)
 	for off := int64(0); off < seg.size; {
 		n := min(int64(len(b)), seg.size-off)
-		if err := in.source(seg).readAt(b[:n], off); err != nil {
+		if err := src.readAt(b[:n], off); err != nil {
 			return nil, err
 		}
 		h.Write(b[:n])
@@ -178,11 +180,17 @@ func (in *adding) pass(seg *segment, s *outStream) error {
 		u := <-w.free
 		u.users.Wait()
 		n := int(min(int64(chunk), seg.size-off))
-		u.raw = resize(u.raw, n)
 		u.s, u.chunk = s, i
-		if err := src.readAt(u.raw, off); err != nil {
-			w.free <- u
-			return err
+		kept := false
+		if s != nil {
+			u.raw, kept = s.choice.take(i, u.raw)
+		}
+		if !kept {
+			u.raw = resize(u.raw, n)
+			if err := src.readAt(u.raw, off); err != nil {
+				w.free <- u
+				return err
+			}
 		}
 		in.send(u)
 		off += int64(n)

@@ -18,6 +18,8 @@ type choice struct {
 	base  int               // stream of the base
 	// key is equal for equal segments, and rarely for others.
 	key Digest
+	// kept has chunks of a segment of kindFloat that were read for its model.
+	kept map[int]*[]byte
 }
 
 // source is where a segment's bytes are read.
@@ -25,9 +27,16 @@ type source struct {
 	r    io.ReaderAt
 	off  int64
 	size int64
+	mem  []byte // instead of r, what is in memory
 }
 
-func (s source) readAt(b []byte, off int64) error { return fillAt(s.r, b, s.off+off) }
+func (s *source) readAt(b []byte, off int64) error {
+	if s.mem != nil {
+		copy(b, s.mem[off:])
+		return nil
+	}
+	return fillAt(s.r, b, s.off+off)
+}
 
 // fillAt fills b. Fewer bytes mean that the source was cut.
 func fillAt(r io.ReaderAt, b []byte, off int64) error {
@@ -55,19 +64,26 @@ type sample struct {
 }
 
 func samples(s source, chunk int) ([]sample, error) {
-	chunks := chunkCount(s.size, chunk)
+	return (&chunkReader{source: s, size: chunk}).samples()
+}
+
+func (r *chunkReader) samples() ([]sample, error) {
+	chunks := chunkCount(r.source.size, r.size)
 	take := min(chunks, 4)
 	out := make([]sample, take)
 	for i := range take {
-		n := i
+		n := int(i)
 		if take > 1 {
-			n = i * (chunks - 1) / (take - 1)
+			n = int(i * (chunks - 1) / (take - 1))
 		}
-		off := n * int64(chunk)
-		out[i] = sample{int(n), make([]byte, min(int64(chunk), s.size-off))}
-		if err := s.readAt(out[i].raw, off); err != nil {
-			return nil, err
+		raw, ok := r.at(n)
+		if !ok {
+			raw = make([]byte, r.sizeOf(n))
+			if err := r.readAt(raw, int64(n)*int64(r.size)); err != nil {
+				return nil, err
+			}
 		}
+		out[i] = sample{n, raw}
 	}
 	return out, nil
 }
@@ -105,16 +121,19 @@ func (w *Writer) chooseModel(seg *segment, src source) (c *choice, err error) {
 			return c, nil
 		}
 	}
-	if c.model, err = train(c.dtype, seg.shape, src, w.opts.Level, 1, nil); err != nil {
+	chunks := &chunkReader{source: src, room: keptBytes}
+	if c.model, err = w.train(c.dtype, seg.shape, chunks); err != nil {
 		return nil, err
 	}
+	c.kept = chunks.kept
 	if seg.tensor {
-		worse, err := w.worse(c, src)
+		worse, err := w.worse(c, chunks)
 		if err != nil {
 			return nil, err
 		}
 		if worse {
 			c.model = nil
+			c.release()
 		}
 	}
 	if c.model != nil {
@@ -123,25 +142,51 @@ func (w *Writer) chooseModel(seg *segment, src source) (c *choice, err error) {
 	return c, nil
 }
 
+// train makes the model of a segment.
+func (w *Writer) train(d tensor.DType, shape tensor.Shape, chunks *chunkReader) (*floatcodec.Model, error) {
+	t, err := floatcodec.NewTrainer(d, shape, chunks.source.size, floatcodec.Options{Level: w.opts.Level})
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range t.Sample() {
+		if i == 0 {
+			_, chunks.size = t.ChunkRange(0)
+		}
+		raw, err := chunks.chunk(i)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.Add(i, raw); err != nil {
+			return nil, err
+		}
+	}
+	return t.Model()
+}
+
 // worse reports whether bytes are smaller than what the codec makes of a tensor.
 // At the fast level that is asked only where it may be: the codec tries
 // Zstandard for itself.
-func (w *Writer) worse(c *choice, src source) (bool, error) {
-	chunks, err := samples(src, c.model.ChunkBytes())
+func (w *Writer) worse(c *choice, r *chunkReader) (bool, error) {
+	size := r.source.size
+	rarely := w.opts.Level == floatcodec.Fast && c.dtype.IsFloat() && size > 8*keyBlock
+	if rarely && size > 4*sampleBlock {
+		return false, nil
+	}
+	chunks, err := r.samples()
 	if err != nil {
 		return false, err
 	}
-	if w.opts.Level == floatcodec.Fast && c.dtype.IsFloat() && src.size > 8*keyBlock {
+	if rarely {
 		odd := false
 		for _, s := range chunks {
 			odd = odd || repeats(s.raw) || manyZeros(s.raw, c.dtype)
 		}
-		if !odd || src.size > 4*sampleBlock {
+		if !odd {
 			return false, nil
 		}
 	}
-	plain := estimate(src.size, chunks, w.bytesCost)
-	coded := estimate(src.size, chunks, func(i int, raw []byte) int64 { return int64(len(c.model.AppendChunk(nil, i, raw))) })
+	plain := estimate(size, chunks, w.bytesCost)
+	coded := estimate(size, chunks, func(i int, raw []byte) int64 { return int64(len(c.model.AppendChunk(nil, i, raw))) })
 	return plain < coded+int64(len(c.model.Append(nil))), nil
 }
 
@@ -154,10 +199,10 @@ func sampleKey(size int64, blocks []sample) Digest {
 	return Digest(h.Sum(nil))
 }
 
-// train makes the model of a segment. With transform, the model is of what that
-// makes of each chunk: a byte for each element of width bytes.
-func train(d tensor.DType, shape tensor.Shape, src source, level floatcodec.Level, width int, transform func([]byte, int64) ([]byte, error)) (*floatcodec.Model, error) {
-	t, err := floatcodec.NewTrainer(d, shape, src.size/int64(width), floatcodec.Options{Level: level})
+// trainBytes makes a model of what transform makes of each chunk of a segment: a
+// byte for each element of width bytes.
+func trainBytes(src source, level floatcodec.Level, width int, transform func([]byte, int64) ([]byte, error)) (*floatcodec.Model, error) {
+	t, err := floatcodec.NewTrainer(tensor.U8, nil, src.size/int64(width), floatcodec.Options{Level: level})
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +216,8 @@ func train(d tensor.DType, shape tensor.Shape, src source, level floatcodec.Leve
 		if err := src.readAt(raw, off*int64(width)); err != nil {
 			return nil, err
 		}
-		if transform != nil {
-			if raw, err = transform(raw, off*int64(width)); err != nil {
-				return nil, err
-			}
+		if raw, err = transform(raw, off*int64(width)); err != nil {
+			return nil, err
 		}
 		if err := t.Add(i, raw); err != nil {
 			return nil, err

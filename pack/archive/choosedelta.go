@@ -103,7 +103,7 @@ func (w *Writer) tryDelta(d *deltaSource, fine bool, src source, chunks []sample
 	level := max(w.opts.Level, floatcodec.Dense)
 	m := d.model
 	var err error
-	if m.classes, err = train(tensor.U8, nil, src, level, m.form.width, func(raw []byte, off int64) ([]byte, error) {
+	if m.classes, err = trainBytes(src, level, m.form.width, func(raw []byte, off int64) ([]byte, error) {
 		err := d.split(raw, off)
 		return d.d.sym, err
 	}); err != nil {
@@ -111,7 +111,7 @@ func (w *Writer) tryDelta(d *deltaSource, fine bool, src source, chunks []sample
 	}
 	if fine {
 		m.fine = m.classes // any, so that the bits are taken apart
-		trained, err := train(tensor.U8, nil, src, level, m.form.width, func(raw []byte, off int64) ([]byte, error) {
+		trained, err := trainBytes(src, level, m.form.width, func(raw []byte, off int64) ([]byte, error) {
 			err := d.split(raw, off)
 			return d.d.fine, err
 		})

@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -56,7 +55,8 @@ func (in *adding) addSmall(seg *segment) (*outStream, error) {
 	u.users.Wait()
 	u.raw = resize(u.raw, int(seg.size))
 	u.s = nil
-	if err := in.source(seg).readAt(u.raw, 0); err != nil {
+	src := in.source(seg)
+	if err := src.readAt(u.raw, 0); err != nil {
 		w.free <- u
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (in *adding) fill(g *group) error {
 	go func() {
 		defer close(g.ready)
 		seg := &segment{size: int64(len(g.raw)), tensor: true, dtype: g.dtype, shape: g.shape}
-		g.choice, g.err = in.w.chooseModel(seg, source{bytes.NewReader(g.raw), 0, seg.size})
+		g.choice, g.err = in.w.chooseModel(seg, source{mem: g.raw, size: seg.size})
 	}()
 	in.full = append(in.full, g)
 	if len(in.full) > groupsAhead {
@@ -179,19 +179,24 @@ func (in *adding) dispatch() error {
 }
 
 // repeats reports whether words of eight bytes occur again and again, as in
-// constant, sparse and periodic tensors, but not among trained weights.
+// constant, sparse and periodic tensors, but not among trained weights. Of long
+// ones it looks at every other stretch.
 func repeats(raw []byte) bool {
 	const bits = 11
+	const stretch = 8 << 10
 	var seen [1 << bits]uint64
 	words, again := 0, 0
-	for ; len(raw) >= 8; raw = raw[8:] {
-		v := binary.LittleEndian.Uint64(raw)
-		at := v * 0x9E3779B97F4A7C15 >> (64 - bits)
-		if seen[at] == v { // zeros too: they are there from the beginning
-			again++
+	for at := 0; at < len(raw); at += 2 * stretch {
+		part := raw[at:min(at+stretch, len(raw))]
+		for ; len(part) >= 8; part = part[8:] {
+			v := binary.LittleEndian.Uint64(part)
+			at := v * 0x9E3779B97F4A7C15 >> (64 - bits)
+			if seen[at] == v { // zeros too: they are there from the beginning
+				again++
+			}
+			seen[at] = v
+			words++
 		}
-		seen[at] = v
-		words++
 	}
 	return again*16 > words
 }

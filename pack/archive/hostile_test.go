@@ -389,7 +389,10 @@ func FuzzIndex(f *testing.F) {
 func FuzzChunks(f *testing.F) {
 	f.Add(byte(kindBytes), uint32(10), []byte{methodRaw, 1, 2, 3})
 	f.Add(byte(kindBytes), uint32(3000), append([]byte{methodZstd}, packIndex(make([]byte, 3000))...))
-	m, err := train(tensor.U8, nil, source{bytes.NewReader(make([]byte, 100)), 0, 100}, floatcodec.Dense, 1, nil)
+	zeros := func(n int, level floatcodec.Level) (*floatcodec.Model, error) {
+		return trainBytes(source{mem: make([]byte, n), size: int64(n)}, level, 1, func(raw []byte, _ int64) ([]byte, error) { return raw, nil })
+	}
+	m, err := zeros(100, floatcodec.Dense)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -424,7 +427,7 @@ func FuzzChunks(f *testing.F) {
 				if n == 0 || n/w > floatcodec.ChunkElements {
 					continue
 				}
-				m, err := train(tensor.U8, nil, source{bytes.NewReader(make([]byte, n/w)), 0, int64(n / w)}, floatcodec.Fast, 1, nil)
+				m, err := zeros(n/w, floatcodec.Fast)
 				if err != nil {
 					t.Fatal(err)
 				}

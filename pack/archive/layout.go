@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"unicode/utf8"
@@ -96,12 +97,19 @@ func scanSafetensors(r io.ReaderAt, size int64) (out []segment, start int64, err
 			Shape   []int64 `json:"shape"`
 			Offsets []int64 `json:"data_offsets"`
 		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, 0, source.err
-		}
-		if name == "__metadata__" || json.Unmarshal(value, &entry) != nil {
+		if name == "__metadata__" {
+			var value json.RawMessage
+			if err := dec.Decode(&value); err != nil {
+				return nil, 0, source.err
+			}
 			continue
+		}
+		if err := dec.Decode(&entry); err != nil {
+			var other *json.UnmarshalTypeError
+			if errors.As(err, &other) { // a value, but of no tensor
+				continue
+			}
+			return nil, 0, source.err
 		}
 		s, ok := describe(name, entry.DType, entry.Shape, entry.Offsets, size-start)
 		if !ok || names[name] {
