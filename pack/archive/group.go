@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"sync"
 
 	"github.com/hfcompress/compress/pack/floatcodec"
 	"github.com/hfcompress/compress/tensor"
@@ -26,11 +27,17 @@ var smallBytes = [...]int64{floatcodec.Fast: 128 << 10, floatcodec.Dense: 8 << 1
 // streams depends on it, so it must not depend on the number of workers.
 const groupsAhead = 3
 
+// groupBuffers holds buffers for the bytes of groups.
+var groupBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, groupBytes+smallBytes[floatcodec.Fast])
+	return &b
+}}
+
 // group is a number of small tensors on their way into the archive.
 type group struct {
 	dtype   tensor.DType
 	shape   tensor.Shape // of the first member
-	raw     []byte
+	raw     *[]byte
 	members []*outStream
 	sizes   []int64
 
@@ -85,19 +92,20 @@ func (in *adding) join(seg *segment, raw []byte) (*outStream, error) {
 	alone := len(raw) >= 256 && (repeats(raw) || manyZeros(raw, seg.dtype))
 	g := in.open[seg.dtype]
 	if alone || g == nil {
-		g = &group{dtype: seg.dtype, shape: seg.shape}
+		g = &group{dtype: seg.dtype, shape: seg.shape, raw: groupBuffers.Get().(*[]byte)}
+		*g.raw = (*g.raw)[:0]
 		if !alone {
 			in.open[seg.dtype] = g
 			in.opened = append(in.opened, seg.dtype)
 		}
 	}
-	g.raw = append(g.raw, raw...)
+	*g.raw = append(*g.raw, raw...)
 	g.members = append(g.members, s)
 	g.sizes = append(g.sizes, seg.size)
 	if alone {
 		return s, in.fill(g)
 	}
-	if len(g.raw) >= groupBytes {
+	if len(*g.raw) >= groupBytes {
 		delete(in.open, seg.dtype)
 		in.opened = slices.DeleteFunc(in.opened, func(d tensor.DType) bool { return d == seg.dtype })
 		return s, in.fill(g)
@@ -114,8 +122,8 @@ func (in *adding) fill(g *group) error {
 	}
 	go func() {
 		defer close(g.ready)
-		seg := &segment{size: int64(len(g.raw)), tensor: true, dtype: g.dtype, shape: g.shape}
-		g.choice, g.err = in.w.chooseModel(seg, source{mem: g.raw, size: seg.size})
+		seg := &segment{size: int64(len(*g.raw)), tensor: true, dtype: g.dtype, shape: g.shape}
+		g.choice, g.err = in.w.chooseModel(seg, source{mem: *g.raw, size: seg.size})
 	}()
 	in.full = append(in.full, g)
 	if len(in.full) > groupsAhead {
@@ -160,7 +168,8 @@ func (in *adding) dispatch() error {
 	if g.choice.kind == kindFloat {
 		chunk = g.choice.model.ChunkBytes()
 	}
-	for i := 0; i*chunk < len(g.raw); i++ {
+	raw := *g.raw
+	for i := 0; i*chunk < len(raw); i++ {
 		if err := in.ctx.Err(); err != nil {
 			return err
 		}
@@ -169,12 +178,13 @@ func (in *adding) dispatch() error {
 		}
 		u := <-w.free
 		u.users.Wait()
-		u.raw = append(u.raw[:0], g.raw[i*chunk:min((i+1)*chunk, len(g.raw))]...)
+		u.raw = append(u.raw[:0], raw[i*chunk:min((i+1)*chunk, len(raw))]...)
 		u.s, u.chunk = head, i
 		w.encodeUnit(u)
 		w.free <- u
 	}
 	w.order <- &unit{s: head, end: true}
+	groupBuffers.Put(g.raw)
 	return nil
 }
 
