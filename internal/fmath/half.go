@@ -71,15 +71,15 @@ func F16Bits(x float32) uint16 {
 
 // RoundBF16s replaces each x by [RoundBF16] of it.
 func RoundBF16s(x []float32) {
-	for i, v := range x {
-		x[i] = RoundBF16(v)
+	for i := roundBF16s(x); i < len(x); i++ {
+		x[i] = RoundBF16(x[i])
 	}
 }
 
 // RoundF16s replaces each x by [RoundF16] of it.
 func RoundF16s(x []float32) {
-	for i, v := range x {
-		x[i] = RoundF16(v)
+	for i := roundF16s(x); i < len(x); i++ {
+		x[i] = RoundF16(x[i])
 	}
 }
 
