@@ -23,13 +23,8 @@ func (w *bitWriter) put(v uint64, bits uint) {
 	}
 }
 
-// unary writes v one bits and a zero.
-func (w *bitWriter) unary(v int) {
-	for ; v > 0; v-- {
-		w.put(1, 1)
-	}
-	w.put(0, 1)
-}
+// unary writes v one bits and a zero; v must be below 56.
+func (w *bitWriter) unary(v int) { w.put(1<<v-1, uint(v)+1) }
 
 // flush pads the last byte with zeros and returns the bytes.
 func (w *bitWriter) flush() []byte {

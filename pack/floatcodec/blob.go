@@ -58,7 +58,11 @@ func (m *Model) appendBlob(dst, raw []byte, opts Options) []byte {
 	if opts.Workers <= 1 || chunks == 1 {
 		for i := range chunks {
 			at := len(dst)
-			dst = m.AppendChunk(dst, i, m.chunkOf(raw, i))
+			var ahead prefetch
+			if i+1 < chunks {
+				ahead = newPrefetch(m.chunkOf(raw, i+1), nil)
+			}
+			dst = m.appendChunk(dst, i, m.chunkOf(raw, i), ahead)
 			put(i, len(dst)-at)
 		}
 	} else {

@@ -39,7 +39,11 @@ func (m *Model) appendParallel(dst, raw []byte, workers int, put func(i, size in
 		for i := int(next.Add(1)) - 1; i < chunks; i = int(next.Add(1)) - 1 {
 			p.await(i)
 			b := chunkBuffers.Get().(*[]byte)
-			*b = m.AppendChunk((*b)[:0], i, m.chunkOf(raw, i))
+			var ahead prefetch
+			if i+workers < chunks {
+				ahead = newPrefetch(m.chunkOf(raw, i+workers), nil)
+			}
+			*b = m.appendChunk((*b)[:0], i, m.chunkOf(raw, i), ahead)
 			p.place(i, b)
 		}
 	}

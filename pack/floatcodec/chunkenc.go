@@ -48,6 +48,7 @@ type scratch struct {
 	runs   runReader
 	first  int64  // the chunk's first element in the tensor
 	tables []byte // the rANS table of each symbol
+	ahead  prefetch
 
 	touched byte // of no meaning: what touch read
 }
@@ -86,6 +87,11 @@ func (m *Model) chunkSum(i, size int, body []byte) uint32 {
 // It panics if raw does not have [Model.ChunkSize] bytes. It is safe for
 // concurrent use and never takes more than five bytes beyond len(raw).
 func (m *Model) AppendChunk(dst []byte, i int, raw []byte) []byte {
+	return m.appendChunk(dst, i, raw, prefetch{})
+}
+
+// appendChunk is AppendChunk that fetches other memory meanwhile.
+func (m *Model) appendChunk(dst []byte, i int, raw []byte, ahead prefetch) []byte {
 	if i < 0 || i >= m.Chunks() || len(raw) != m.ChunkSize(i) {
 		panic(fmt.Sprintf("floatcodec: chunk %d with %d bytes does not belong to this model", i, len(raw)))
 	}
@@ -94,6 +100,7 @@ func (m *Model) AppendChunk(dst []byte, i int, raw []byte) []byte {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
 	s.first = int64(i) << m.chunkLog
+	s.ahead = ahead
 	dst = m.appendBody(dst, raw, s)
 	if len(dst)-start > chunkHeader+len(raw) {
 		dst = append(dst[:start+4], chunkRaw)
@@ -248,7 +255,7 @@ func (m *Model) appendStreams(dst, elems []byte, n int, s *scratch) []byte {
 	sym, low := s.streams(m.layout, n)
 	s.exc = s.exc[:0]
 	if m.fusable(elems, n, low) {
-		return m.appendFused(dst, elems, n, s)
+		return m.appendFused(dst, elems, n, low, s)
 	}
 	over := m.split.split(elems, n, sym, low)
 	if over {
@@ -266,32 +273,44 @@ func (m *Model) appendStreams(dst, elems []byte, n int, s *scratch) []byte {
 	return dst
 }
 
-// fusable reports whether appendFused may write the streams: BF16 elements whose
-// fields are packed, not coded. It looks at some fields to see that they differ.
+// fusable reports whether appendFused may write the streams: elements whose fields
+// are packed, not coded. It looks at some fields to see that they differ.
 func (m *Model) fusable(elems []byte, n int, low [][]byte) bool {
-	if !haveKernels || m.layout != bf16Layout || m.low[0] != nil || m.level == Max || n < 64 {
+	if !m.split.packs() || m.low[0] != nil || m.level == Max || n < 64 {
 		return false
 	}
-	m.split.split(elems, 64, make([]byte, 64), [][]byte{low[0][:64]})
+	var sym [64]byte
+	m.split.split(elems, 64, sym[:], low) // low is filled later
 	return !isConstant(low[0][:64], 1)
 }
 
 // appendFused is appendStreams with a kernel that splits elements and packs
 // fields at once.
-func (m *Model) appendFused(dst, elems []byte, n int, s *scratch) []byte {
+func (m *Model) appendFused(dst, elems []byte, n int, low [][]byte, s *scratch) []byte {
 	blocks := n / 64
 	full := blocks * 64
-	s.packed = resize(s.packed, packedFieldSize(n, 7)+8) // the kernel writes eight bytes more
-	over := splitFieldsBF16(&s.sym[0], &s.packed[0], &elems[0], blocks, m.split.negBase) != 0
-	if m.split.split(elems[2*full:], n-full, s.sym[full:], [][]byte{s.packed[full/8*7:]}) {
-		over = true
+	field := m.layout.field()
+	s.packed = resize(s.packed, packedFieldSize(n, field)+packSlack)
+	over := m.split.splitPacked(elems, blocks, s.sym, s.packed, low[1:])
+	if full < n {
+		rest := [][]byte{s.packed[full/8*field:]}
+		for _, b := range low[1:] {
+			rest = append(rest, b[full:])
+		}
+		if m.split.split(elems[m.layout.width*full:], n-full, s.sym[full:], rest) {
+			over = true
+		}
 	}
 	if over {
 		m.findOver(elems, n, s.sym, s)
 	}
 	dst = m.appendSymbols(dst, s.sym, s)
 	dst = appendExceptions(dst, s.exc)
-	return append(append(dst, streamRaw), s.packed[:packedFieldSize(n, 7)]...)
+	dst = append(append(dst, streamRaw), s.packed[:packedFieldSize(n, field)]...)
+	for j, b := range low[1:] {
+		dst = m.appendLow(dst, b, 8, m.low[j+1])
+	}
+	return dst
 }
 
 // contextTables returns the rANS table of each of a chunk's n symbols, in
@@ -379,7 +398,7 @@ func (m *Model) appendSymbols(dst, sym []byte, s *scratch) []byte {
 		if m.syms.rans != nil {
 			return m.syms.ransEncoder().append(dst, sym, m.contextTables(len(sym), s), missing)
 		}
-		return m.syms.encoder().append(dst, sym, missing)
+		return m.syms.encoder().append(dst, sym, s.ahead, missing)
 	})
 	// An exception takes about three bytes.
 	if cost := len(dst) - start + 3*(len(s.exc)-over); cost > len(sym)+1 {
@@ -462,7 +481,7 @@ func appendBytes(dst, b []byte, c *coder, level Level, tryZstd bool) []byte {
 		complete := true
 		dst = append(dst, streamHuffman)
 		dst = appendSized(dst, func(dst []byte) []byte {
-			return c.encoder().append(dst, b, func(int) { complete = false })
+			return c.encoder().append(dst, b, prefetch{}, func(int) { complete = false })
 		})
 		if size := len(dst) - start - 1; complete && size < best {
 			best = size

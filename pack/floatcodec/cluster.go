@@ -59,6 +59,13 @@ type blockStats struct {
 
 // newBlockStats appends the block's histogram to arena, which saves allocations.
 func newBlockStats(sym []byte, arena *[]symbolCount) blockStats {
+	if haveWideKernels && len(sym) == blockLen {
+		a := slices.Grow(*arena, 256)
+		start := len(a)
+		k, sum := countBlock(&sym[0], &a[:start+256][start])
+		*arena = a[:start+k]
+		return blockStats{n: blockLen, mean: sum * 1024 / blockLen, hist: a[start : start+k : start+k]}
+	}
 	// Four tables, so that equal neighbours need not wait for each other; a block
 	// is short enough for bytes, of which eight are looked at at once.
 	var counts [4][256]uint8
@@ -117,7 +124,7 @@ func cluster(blocks []blockStats, tables int, huffman bool) [][256]uint32 {
 	for round := range 3 {
 		for i := range counts {
 			if huffman && round >= 1 && counts[i] != [256]uint32{} {
-				lens := huffmanLens(&counts[i])
+				lens := roughLens(&counts[i])
 				by[i] = lens.costs()
 			} else {
 				by[i] = shannonCosts(&counts[i])
@@ -254,6 +261,27 @@ func (c *coder) expect(blocks []blockStats, sampled int, total int64) uint64 {
 		_, cost := costs.best(&blocks[i], len(c.huff)+len(c.rans))
 		sum += cost
 	}
+	return c.expectSum(sum, sampled, total)
+}
+
+// expectCounts is expect for blocks that use the tables made from their counts,
+// which is quicker and hardly more than the least.
+func (c *coder) expectCounts(counts [][256]uint32, sampled int, total int64) uint64 {
+	sum := uint64(0)
+	for t := range c.huff {
+		for s, l := range c.huff[t] {
+			cost := uint64(maxCost)
+			if l != absent {
+				cost = uint64(l) * costUnit
+			}
+			sum += cost * uint64(counts[t][s])
+		}
+	}
+	return c.expectSum(sum, sampled, total)
+}
+
+// expectSum is expect where the sampled symbols cost sum.
+func (c *coder) expectSum(sum uint64, sampled int, total int64) uint64 {
 	fixed := len(c.append(nil))
 	chunks := int(total>>chunkLog) + 1
 	if c.rans != nil {

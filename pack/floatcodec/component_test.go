@@ -19,7 +19,7 @@ func BenchmarkParts(b *testing.B) {
 	sym, low := s.streams(m.layout, ChunkElements)
 	m.split.split(raw, ChunkElements, sym, low)
 	enc := m.syms.encoder()
-	payload := enc.append(nil, sym, func(int) {})
+	payload := enc.append(nil, sym, prefetch{}, func(int) {})
 	packed := packFields(nil, low[0], 7)
 	chunk := m.AppendChunk(nil, 0, raw)
 	dst := make([]byte, len(raw))
@@ -36,7 +36,7 @@ func BenchmarkParts(b *testing.B) {
 				enc.choose(sym[i : i+blockLen])
 			}
 		}},
-		{"huffman-encode", func() { payload = enc.append(payload[:0], sym, func(int) {}) }},
+		{"huffman-encode", func() { payload = enc.append(payload[:0], sym, prefetch{}, func(int) {}) }},
 		{"huffman-decode", func() {
 			if err := h.init(payload, len(sym), m.syms.decoder()); err != nil {
 				b.Fatal(err)

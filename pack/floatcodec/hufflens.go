@@ -12,6 +12,16 @@ func (l leaf) sym() uint8     { return uint8(l) }
 // bits for the symbols with a count above zero. There must be at least one such
 // symbol.
 func huffmanLens(counts *[256]uint32) (lens codeLens) {
+	return limitedLens(counts, true)
+}
+
+// roughLens is huffmanLens in less time, and not always optimal or complete where
+// the limit binds: good enough for an estimate.
+func roughLens(counts *[256]uint32) (lens codeLens) {
+	return limitedLens(counts, false)
+}
+
+func limitedLens(counts *[256]uint32, optimal bool) (lens codeLens) {
 	for i := range lens {
 		lens[i] = absent
 	}
@@ -28,17 +38,19 @@ func huffmanLens(counts *[256]uint32) (lens codeLens) {
 	}
 	slices.Sort(leaves) // ties by symbol: the result is unique
 	if !plainHuffman(leaves, &lens) {
-		for _, l := range leaves {
-			lens[l.sym()] = 0
+		if optimal {
+			packageMerge(leaves, &lens)
+		} else {
+			clampLens(leaves, &lens)
 		}
-		packageMerge(leaves, &lens)
 	}
 	return lens
 }
 
 // plainHuffman sets the lengths of an optimal code for two or more leaves in
 // ascending order and reports whether none is above maxCodeLen. Sums arise in
-// ascending order, so two queues do.
+// ascending order, so two queues do, and lengths never grow from a leaf to the
+// next.
 func plainHuffman(leaves []leaf, lens *codeLens) bool {
 	n := len(leaves)
 	var weight [256]uint64 // of the sums
@@ -62,53 +74,70 @@ func plainHuffman(leaves []leaf, lens *codeLens) bool {
 		depth[i] = depth[parent[256+i]] + 1
 	}
 	for i, l := range leaves {
-		d := depth[parent[i]] + 1
-		if d > maxCodeLen {
-			return false
-		}
-		lens[l.sym()] = d
+		lens[l.sym()] = depth[parent[i]] + 1
 	}
-	return true
+	return lens[leaves[0].sym()] <= maxCodeLen
 }
 
-// packageMerge adds up the lengths of an optimal code of limited length for two or
+// clampLens cuts the lengths of an optimal code to maxCodeLen, and lengthens the
+// codes of the rarest symbols that have room until there is space for all.
+func clampLens(leaves []leaf, lens *codeLens) {
+	space := 1 << maxCodeLen
+	for _, l := range leaves {
+		n := &lens[l.sym()]
+		*n = min(*n, maxCodeLen)
+		space -= 1 << (maxCodeLen - *n)
+	}
+	for _, l := range leaves {
+		for n := &lens[l.sym()]; space < 0 && *n < maxCodeLen; *n++ {
+			space += 1 << (maxCodeLen - 1 - *n)
+		}
+	}
+}
+
+// packageMerge sets the lengths of an optimal code of limited length for two or
 // more leaves in ascending order (Larmore and Hirschberg, 1990).
 func packageMerge(leaves []leaf, lens *codeLens) {
+	for _, l := range leaves {
+		lens[l.sym()] = 0
+	}
 	// Each level's list merges the leaves with pairs of the level below. Only
-	// which items are leaves matters afterwards.
-	var isLeaf [maxCodeLen][]bool
-	var prev []uint64
-	flags := make([]bool, 0, maxCodeLen*2*len(leaves))
-	var buffers [2][]uint64 // take turns
-	for i := range buffers {
-		buffers[i] = make([]uint64, 0, 2*len(leaves))
+	// which items are leaves matters afterwards. Which comes next is
+	// unpredictable, so nothing branches on it; ends are marked by the most there is.
+	n := len(leaves)
+	var isLeaf [maxCodeLen][512]uint8
+	var weights, pairs [257]uint64
+	var list [512]uint64
+	for i, l := range leaves {
+		weights[i] = l.weight()
 	}
+	weights[n] = 1<<64 - 1
+	pairs[0] = 1<<64 - 1
+	items := 0
 	for level := range maxCodeLen {
-		pairs := len(prev) / 2
-		cur := buffers[level%2]
-		start := len(flags)
+		items = n + items/2
 		i, j := 0, 0
-		for i < len(leaves) || j < pairs {
-			if j < pairs && (i == len(leaves) || prev[2*j]+prev[2*j+1] < leaves[i].weight()) {
-				cur = append(cur, prev[2*j]+prev[2*j+1])
-				flags = append(flags, false)
-				j++
-			} else {
-				cur = append(cur, leaves[i].weight())
-				flags = append(flags, true)
-				i++
+		for k := range list[:items] {
+			leaf, pair := weights[i], pairs[j]
+			take := 0
+			if leaf <= pair {
+				take = 1
 			}
+			isLeaf[level][k] = uint8(take)
+			list[k] = min(leaf, pair)
+			i += take
+			j += 1 - take
 		}
-		isLeaf[level] = flags[start:]
-		prev = cur
+		for j := range items / 2 {
+			pairs[j] = list[2*j] + list[2*j+1]
+		}
+		pairs[items/2] = 1<<64 - 1
 	}
-	take := 2*len(leaves) - 2
+	take := 2*n - 2
 	for level := maxCodeLen - 1; level >= 0 && take > 0; level-- {
 		n := 0
 		for _, leaf := range isLeaf[level][:take] {
-			if leaf {
-				n++
-			}
+			n += int(leaf)
 		}
 		for _, l := range leaves[:n] {
 			lens[l.sym()]++

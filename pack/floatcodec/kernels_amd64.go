@@ -22,6 +22,23 @@ func leadingZeros(x uint64) uint64
 //go:noescape
 func decodeRun(s *runState)
 
+// fetch brings b close, without waiting for it.
+func fetch(b []byte) {
+	if len(b) > 0 {
+		fetchLines(&b[0], (len(b)+63)/64)
+	}
+}
+
+//go:noescape
+func fetchLines(p *byte, n int)
+
+// countBlock writes the counts of the symbols that occur among blockLen, at most
+// 256, in ascending order; it returns how many and the sum of the symbols. What
+// it writes beyond those, up to the 256th, is of no meaning.
+//
+//go:noescape
+func countBlock(sym *byte, counts *symbolCount) (n, sum int)
+
 // mergeRunBF16 merges n blocks that lie anywhere in a chunk: symbols come in the
 // order of the list; packed fields and elements lie where the list says.
 //
@@ -55,6 +72,27 @@ func mergeFieldsBF16(dst, sym, packed *byte, blocks int, base uint64)
 //go:noescape
 func splitFieldsBF16(sym, packed, src *byte, blocks int, negBase uint64) (over uint64)
 
+// splitWideBF16 is splitFieldsBF16 in wide registers; over is 0 if there are none.
+//
+//go:noescape
+func splitWideBF16(sym, packed, src *byte, blocks int, negBase uint64) (over uint64)
+
+// splitWideF16 splits F16 elements, with one plane of bytes.
+//
+//go:noescape
+func splitWideF16(sym, packed, plane, src *byte, blocks int)
+
+// splitWideF32 is splitWideBF16 for F32, with two planes of bytes; negBase repeats in
+// two lanes.
+//
+//go:noescape
+func splitWideF32(sym, packed, high, low, src *byte, blocks int, negBase uint64) (over uint64)
+
+// splitWideE4M3 splits F8_E4M3 elements; it writes eight bytes beyond packed.
+//
+//go:noescape
+func splitWideE4M3(sym, packed, src *byte, blocks int)
+
 // encodeState is the state of encodeSymbols.
 type encodeState struct {
 	dst   *byte
@@ -64,7 +102,9 @@ type encodeState struct {
 	sym   *byte
 	quads uint64
 	wide  *wideTable
-	flags uint64 // out: not 0 if a symbol is absent
+	// out: bit i is set if the symbol at a place i mod 64 may be absent
+	flags uint64
+	ahead prefetch // of what is encoded next: in alone
 }
 
 // encodeSymbols appends the codes of 4*quads symbols and moves dst.

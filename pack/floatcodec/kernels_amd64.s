@@ -773,7 +773,8 @@ encoded:
 	MOVQ DI, 0(R12)
 	MOVQ R8, 8(R12)
 	MOVQ CX, 16(R12)
-	SHRL $31, R13
+	SARL $31, R13
+	MOVLQSX R13, R13
 	MOVQ R13, 56(R12)
 	RET
 
@@ -808,11 +809,9 @@ encoded:
 
 // Appends the codes joined at at, whose length lies 128 bytes beyond.
 #define PUT(at) \
-	MOVQ at(SP), R10         \
-	MOVQ (at+128)(SP), R11   \
-	SHLXQ CX, R10, R10       \
+	SHLXQ CX, at(SP), R10    \
+	ADDQ (at+128)(SP), CX    \
 	ORQ R10, R8              \
-	ADDQ R11, CX             \
 	MOVQ R8, (DI)            \
 	MOVQ CX, R9              \
 	SHRQ $3, R9              \
@@ -848,10 +847,19 @@ TEXT ·encodeWide(SB), NOSPLIT, $256-8
 	MOVL $56, AX // with up to seven bits left over, fewer than 64
 	VPBROADCASTQ AX, Z28
 	VPXORQ Z10, Z10, Z10
+	MOVQ 64(R12), R13
+	MOVQ 72(R12), R14
 	TESTQ DX, DX
 	JZ    widedone
 
 wideloop:
+	CMPQ R13, R14
+	JHS  widefetched
+	PREFETCHT1 0(R13)
+	PREFETCHT1 64(R13)
+	ADDQ $128, R13
+
+widefetched:
 	VMOVDQU64 (SI), Z0
 	VPMOVB2M  Z0, K1
 	KORTESTQ  K1, K1
@@ -932,6 +940,7 @@ widedone:
 	VPBROADCASTD AX, Z0
 	VPTESTMB Z0, Z10, K1
 	KMOVQ K1, 56(R12)
+	MOVQ  R13, 64(R12)
 	VZEROUPPER
 	RET
 

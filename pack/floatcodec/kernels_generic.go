@@ -7,6 +7,10 @@ const haveKernels, haveWideKernels = false, false
 
 func decodeRun(*runState) {}
 
+func fetch([]byte) {}
+
+func countBlock(sym *byte, counts *symbolCount) (n, sum int) { return 0, 0 }
+
 func mergeRunBF16(dst, packed, sym *byte, blocks *uint16, n int, base uint64) {}
 
 func mergeRunF32(dst, packed, high, low, sym *byte, blocks *uint16, n int, base uint64) {}
@@ -28,7 +32,16 @@ type encodeState struct {
 	quads uint64
 	wide  *wideTable
 	flags uint64
+	ahead prefetch
 }
+
+func splitWideBF16(sym, packed, src *byte, blocks int, negBase uint64) uint64 { return 0 }
+
+func splitWideF16(sym, packed, plane, src *byte, blocks int) {}
+
+func splitWideF32(sym, packed, high, low, src *byte, blocks int, negBase uint64) uint64 { return 0 }
+
+func splitWideE4M3(sym, packed, src *byte, blocks int) {}
 
 func encodeSymbols(*encodeState) {}
 

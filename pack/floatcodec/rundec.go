@@ -42,9 +42,13 @@ type prefetch struct {
 }
 
 func newPrefetch(in, out []byte) (p prefetch) {
-	if len(in) > 0 && len(out) > 0 {
-		p.in, p.out = uintptr(unsafe.Pointer(&in[0])), uintptr(unsafe.Pointer(&out[0]))
-		p.inEnd, p.outEnd = p.in+uintptr(len(in)), p.out+uintptr(len(out))
+	if len(in) > 0 {
+		p.in = uintptr(unsafe.Pointer(&in[0]))
+		p.inEnd = p.in + uintptr(len(in))
+	}
+	if len(out) > 0 {
+		p.out = uintptr(unsafe.Pointer(&out[0]))
+		p.outEnd = p.out + uintptr(len(out))
 	}
 	return p
 }

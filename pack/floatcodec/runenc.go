@@ -3,6 +3,7 @@ package floatcodec
 import (
 	"cmp"
 	"encoding/binary"
+	"math/bits"
 	"slices"
 	"sync"
 	"unsafe"
@@ -84,8 +85,9 @@ var runEncoders = sync.Pool{New: func() any { return new(runEncoder) }}
 
 // append codes the symbols: the tables of the blocks, the lengths of the first
 // three bit streams, the bit streams. Symbols that the chosen table lacks are
-// reported to missing by index, in order, and coded as another.
-func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
+// reported to missing by index, in order, and coded as another. Memory ahead is
+// fetched meanwhile.
+func (h *huffCoder) append(dst []byte, sym []byte, ahead prefetch, missing func(i int)) []byte {
 	n := len(sym)
 	blocks := (n + blockLen - 1) / blockLen
 	e := runEncoders.Get().(*runEncoder)
@@ -115,8 +117,8 @@ func (h *huffCoder) append(dst []byte, sym []byte, missing func(i int)) []byte {
 			lo, hi := share(len(run), s, streams)
 			for lo < hi {
 				k := min(hi-lo, encodeSpan)
-				if h.encode(&e.streams[s], t, run[lo:lo+k]) {
-					for i := lo; i < lo+k; i++ {
+				for m := h.encode(&e.streams[s], t, run[lo:lo+k], &ahead); m != 0; m &= m - 1 {
+					for i := lo + bits.TrailingZeros64(m); i < lo+k; i += 64 {
 						if h.enc[t][run[i]]&absentFlag != 0 {
 							e.missing = append(e.missing, int(list[i/blockLen])*blockLen+i%blockLen)
 						}
@@ -163,11 +165,11 @@ func (w *streamWriter) flush() {
 }
 
 // encodeSpan is how many symbols are encoded at once.
-const encodeSpan = 4 * blockLen
+const encodeSpan = 16 * blockLen
 
-// encode writes the codes of at most encodeSpan symbols to w and reports whether
-// the table lacks one of them.
-func (h *huffCoder) encode(w *streamWriter, t int, sym []byte) (absent bool) {
+// encode writes the codes of at most encodeSpan symbols to w. Bit i of what it
+// returns is set if the table may lack a symbol at a place i mod 64.
+func (h *huffCoder) encode(w *streamWriter, t int, sym []byte, ahead *prefetch) (absent uint64) {
 	if haveKernels {
 		step := 4
 		if haveWideKernels {
@@ -175,7 +177,7 @@ func (h *huffCoder) encode(w *streamWriter, t int, sym []byte) (absent bool) {
 		}
 		if k := len(sym) / step * step; k > 0 {
 			_ = w.dst[w.pos+k*maxCodeLen/8+15] // the kernels store eight bytes at a time
-			e := encodeState{dst: &w.dst[w.pos], acc: w.acc, nbits: uint64(w.nbits), table: &h.enc[t], sym: &sym[0], quads: uint64(k / 4)}
+			e := encodeState{dst: &w.dst[w.pos], acc: w.acc, nbits: uint64(w.nbits), table: &h.enc[t], sym: &sym[0], quads: uint64(k / 4), ahead: *ahead}
 			if haveWideKernels {
 				e.wide = &h.wide[t]
 				encodeWide(&e)
@@ -184,11 +186,14 @@ func (h *huffCoder) encode(w *streamWriter, t int, sym []byte) (absent bool) {
 			}
 			w.pos += int(uintptr(unsafe.Pointer(e.dst)) - uintptr(unsafe.Pointer(&w.dst[w.pos])))
 			w.acc, w.nbits = e.acc, uint(e.nbits)
-			absent = e.flags != 0
+			absent, *ahead = e.flags, e.ahead
 			sym = sym[k:]
 		}
 	}
-	return w.encode(&h.enc[t], sym) || absent
+	if w.encode(&h.enc[t], sym) {
+		absent = ^uint64(0)
+	}
+	return absent
 }
 
 // encode is huffCoder.encode without kernels. It stores eight bytes at a time,

@@ -116,6 +116,62 @@ func (s *splitter) split(src []byte, n int, sym []byte, low [][]byte) (over bool
 	return over
 }
 
+// packs reports whether there is a kernel for splitPacked.
+func (s *splitter) packs() bool {
+	switch s.layout {
+	case bf16Layout:
+		return haveKernels
+	case f16Layout, f32Layout, e4m3Layout:
+		return haveWideKernels
+	}
+	return false
+}
+
+// packSlack is how much splitPacked writes beyond the packed fields.
+const packSlack = 8
+
+// splitPacked is split for 64*blocks elements, of which it packs the fields. planes
+// are the other low streams.
+func (s *splitter) splitPacked(src []byte, blocks int, sym, packed []byte, planes [][]byte) (over bool) {
+	n := 64 * blocks
+	_, _, _ = src[n*s.width-1], sym[n-1], packed[n/8*s.field()+packSlack-1]
+	for _, p := range planes {
+		_ = p[n-1]
+	}
+	switch s.layout {
+	case bf16Layout:
+		if !haveWideKernels {
+			return splitFieldsBF16(&sym[0], &packed[0], &src[0], blocks, s.negBase) != 0
+		}
+		return splitWideBF16(&sym[0], &packed[0], &src[0], blocks, s.negBase) != 0
+	case f16Layout:
+		splitWideF16(&sym[0], &packed[0], &planes[0][0], &src[0], blocks)
+	case f32Layout:
+		return splitWideF32(&sym[0], &packed[0], &planes[0][0], &planes[1][0], &src[0], blocks, s.negBase) != 0
+	case e4m3Layout:
+		splitWideE4M3(&sym[0], &packed[0], &src[0], blocks)
+	}
+	return false
+}
+
+// symbols is split for at most blockLen elements of which only the symbols are
+// of interest.
+func (s *splitter) symbols(src []byte, n int, sym []byte) (over bool) {
+	var low [8][]byte
+	if n == blockLen && s.packs() {
+		var waste [3][blockLen]byte
+		for i := range s.planes() {
+			low[i] = waste[i+1][:]
+		}
+		return s.splitPacked(src, blockLen/64, sym, waste[0][:], low[:s.planes()])
+	}
+	var waste [8][blockLen]byte
+	for i := range s.lowStreams() {
+		low[i] = waste[i][:n]
+	}
+	return s.split(src, n, sym, low[:s.lowStreams()])
+}
+
 func fieldMask(bits int, ones uint64) uint64 { return ones * (1<<bits - 1) }
 
 // splitBF16 is split for nine symbol bits of BF16, where constants let the

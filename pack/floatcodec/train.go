@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/hfcompress/compress/tensor"
 )
@@ -113,6 +114,9 @@ func (t *Trainer) add(chunk int, raw []byte) error {
 		s.add(int64(chunk)<<chunkLog, raw, t.model.layout)
 	}
 	blocks := blocksOf(n)
+	if t.blocks == nil {
+		t.blocks = make([]sampleBlock, 0, min(sampleBlocks[t.opts.Level], blocks*len(t.sample)))
+	}
 	budget := sampleBlocks[t.opts.Level] // shared out evenly among the chunks
 	if t.opts.Level == Fast && t.model.size < 1<<20 {
 		budget /= 2 // there is less to save
@@ -138,8 +142,6 @@ func (t *Trainer) Model() (*Model, error) {
 		m.low = make([]*coder, m.layout.lowStreams())
 		return m.seal(), nil
 	}
-	m.layout, m.base = t.chooseLayout()
-	split := newSplitter(m.layout, m.base)
 	n := 0
 	for _, b := range t.blocks {
 		n += b.n
@@ -147,7 +149,16 @@ func (t *Trainer) Model() (*Model, error) {
 	s := scratchPool.Get().(*scratch)
 	defer scratchPool.Put(s)
 	sym, low := s.streams(m.layout, n)
-	stats := t.splitSample(split, sym, low)
+	stats, over := t.splitSample(newSplitter(m.layout, 0), sym, low)
+	if over { // with no symbol outside, the first window and layout are best
+		if m.layout, m.base = t.chooseLayout(); m.layout != t.model.layout || m.base != 0 {
+			sym, low = s.streams(m.layout, n)
+			stats, _ = t.splitSample(newSplitter(m.layout, m.base), sym, low)
+		}
+	}
+	if t.opts.Level == Fast {
+		t.cutLow(newSplitter(m.layout, m.base), sym, low)
+	}
 	total := m.size / int64(m.layout.width)
 	m.low = make([]*coder, len(low))
 	each(1+len(low), t.opts.Workers, func(i int) error {
@@ -167,30 +178,118 @@ func (t *Trainer) Model() (*Model, error) {
 	return &m, nil
 }
 
-// splitSample fills the streams of all sampled elements and returns what
-// clustering needs to know of each block.
-func (t *Trainer) splitSample(split *splitter, sym []byte, low [][]byte) []blockStats {
+// At the fast level, a glance at lowGlance elements of a low stream mostly shows that
+// packing is as good as coding; if not, tables are made from lowSample.
+const (
+	lowGlance = 1 << 12
+	lowSample = 1 << 14
+)
+
+// cutLow reduces low streams, of which splitSample has filled what a glance needs,
+// to what trainLow should see.
+func (t *Trainer) cutLow(split *splitter, sym []byte, low [][]byte) {
+	n := min(len(sym), lowGlance)
+	more := false
+	for i, b := range low {
+		width := 8
+		if i == 0 && split.field() > 0 {
+			width = split.field()
+		}
+		counts := histogram(b[:n])
+		coded, packed := lowCosts(&counts, width)
+		more = more || coded*1000 < packed*985 // half of what it takes in the end
+	}
+	if more && len(sym) > n {
+		n = min(len(sym), lowSample)
+		at := 0
+		part := make([][]byte, len(low))
+		for _, b := range t.blocks {
+			if at >= n {
+				break
+			}
+			if at >= lowGlance {
+				for j := range low {
+					part[j] = low[j][at : at+b.n]
+				}
+				split.split(b.raw, b.n, sym[at:at+b.n], part)
+			}
+			at += b.n
+		}
+	}
+	for i := range low {
+		low[i] = low[i][:n]
+	}
+}
+
+// histogram counts the values of b.
+func histogram(b []byte) (counts [256]uint32) {
+	var other [256]uint32 // so that equal neighbours need not wait
+	for len(b) >= 8 {
+		q := binary.LittleEndian.Uint64(b)
+		counts[byte(q)]++
+		other[byte(q>>8)]++
+		counts[byte(q>>16)]++
+		other[byte(q>>24)]++
+		counts[byte(q>>32)]++
+		other[byte(q>>40)]++
+		counts[byte(q>>48)]++
+		other[byte(q>>56)]++
+		b = b[8:]
+	}
+	for _, v := range b {
+		counts[v]++
+	}
+	for v, c := range other {
+		counts[v] += c
+	}
+	return counts
+}
+
+// lowCosts returns what values of so many bits cost coded and packed.
+func lowCosts(counts *[256]uint32, width int) (coded, packed uint64) {
+	costs := shannonCosts(counts)
+	for s, c := range counts {
+		coded += uint64(c) * uint64(costs[s])
+		packed += uint64(c) * uint64(width) * costUnit
+	}
+	return coded, packed
+}
+
+// splitSample fills the streams of all sampled elements, low ones up to
+// lowGlance at the fast level, and returns what clustering needs to know of
+// each block, and whether some symbol falls outside the window.
+func (t *Trainer) splitSample(split *splitter, sym []byte, low [][]byte) ([]blockStats, bool) {
 	stats := make([]blockStats, len(t.blocks))
 	starts := make([]int, len(t.blocks))
 	for i, b := range t.blocks[:max(len(t.blocks)-1, 0)] {
 		starts[i+1] = starts[i] + b.n
 	}
 	parts := min(max(t.opts.Workers, 1), len(t.blocks)/64+1)
+	overs := make([]bool, parts)
 	each(parts, parts, func(p int) error {
 		lo, hi := p*len(t.blocks)/parts, (p+1)*len(t.blocks)/parts
 		arena := make([]symbolCount, 0, 32*(hi-lo))
 		part := make([][]byte, len(low))
 		for i := lo; i < hi; i++ {
-			b, at := t.blocks[i], starts[i]
-			for j := range low {
-				part[j] = low[j][at : at+b.n]
+			if i+2 < hi { // blocks lie far apart
+				fetch(t.blocks[i+2].raw)
 			}
-			split.split(b.raw, b.n, sym[at:at+b.n], part)
+			b, at := t.blocks[i], starts[i]
+			over := false
+			if at >= lowGlance && t.opts.Level == Fast {
+				over = split.symbols(b.raw, b.n, sym[at:at+b.n])
+			} else {
+				for j := range low {
+					part[j] = low[j][at : at+b.n]
+				}
+				over = split.split(b.raw, b.n, sym[at:at+b.n], part)
+			}
+			overs[p] = overs[p] || over
 			stats[i] = newBlockStats(sym[at:at+b.n], &arena)
 		}
 		return nil
 	})
-	return stats
+	return stats, slices.Contains(overs, true)
 }
 
 // tinySize is how large a tensor may be whose tables cost about what they save:
@@ -278,23 +377,12 @@ func (t *Trainer) chooseLayout() (layout, int) {
 // trainLow returns a Huffman table for a stream of width-bit values, or nil if
 // packing them is about as good.
 func (m *Model) trainLow(b []byte, width int, total int64) *coder {
-	if len(b) > 1<<14 && m.level == Fast { // enough to know a distribution without structure
-		b = b[:1<<14]
-	}
-	var counts [256]uint32
-	for _, v := range b {
-		counts[v]++
-	}
+	counts := histogram(b)
 	if len(b) == 0 || counts[b[0]] == uint32(len(b)) {
 		return nil
 	}
-	costs := shannonCosts(&counts)
-	sum := uint64(0)
-	for s, c := range counts {
-		sum += uint64(c) * uint64(costs[s])
-	}
 	// 3 % and the size of the table, or it is not worth the time.
-	packed := uint64(len(b)) * uint64(width) * costUnit
+	sum, packed := lowCosts(&counts, width)
 	if sum*100 > packed*97 || scale(packed-sum, uint64(total), uint64(len(b))) < 1024*costUnit {
 		return nil
 	}
@@ -314,12 +402,6 @@ func (t *Trainer) trainSymbols(m *Model, sym []byte, stats []blockStats, total i
 	if len(sym) == 0 {
 		return nil
 	}
-	var all [256]uint32
-	for _, s := range stats {
-		for _, h := range s.hist {
-			all[h.sym] += uint32(h.count)
-		}
-	}
 	var best *coder
 	// Symbols stored as bytes are what there is to beat.
 	bestCost := uint64(total) * 8 * costUnit
@@ -336,7 +418,13 @@ func (t *Trainer) trainSymbols(m *Model, sym []byte, stats []blockStats, total i
 			coders = append(coders, newRANS(counts, m.layout.stride(), precision(total), lanes(t.opts.Level)))
 		}
 		for _, c := range coders {
-			if cost := c.expect(stats, len(sym), total); cost < bestCost {
+			var cost uint64
+			if t.opts.Level == Fast {
+				cost = c.expectCounts(counts, len(sym), total)
+			} else {
+				cost = c.expect(stats, len(sym), total)
+			}
+			if cost < bestCost {
 				best, bestCost = c, cost
 			}
 		}
