@@ -127,7 +127,7 @@ name, it is given as FILE:TENSOR.`,
 }
 
 func (a *app) cat(path, name string, f *packFlags) error {
-	c, err := openArchive(path, f.bases, f.workers)
+	c, err := a.openArchive(path, f.bases, f.workers)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 // verifyArchive checks every byte of an archive.
 func (a *app) verifyArchive(ctx context.Context, path string, bases []string, f *compressFlags) error {
-	c, err := openArchive(path, bases, f.threads)
+	c, err := a.openArchive(path, bases, f.threads)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (a *app) pack(ctx context.Context, sources []string, f *packFlags) error {
 	o := archive.PackOptions{Overwrite: f.overwrite}
 	o.Level, o.Workers = level, f.workers
 	if len(f.bases) > 0 {
-		base, err := openArchive(f.bases[0], f.bases[1:], f.workers)
+		base, err := a.openArchive(f.bases[0], f.bases[1:], f.workers)
 		if err != nil {
 			return err
 		}
@@ -117,6 +117,11 @@ func (a *app) pack(ctx context.Context, sources []string, f *packFlags) error {
 			total += info.Size()
 		}
 	}
+	held := len(files)
+	if o.Base != nil {
+		held += known(o.Base)
+	}
+	a.boundMemory(f.workers, held)
 	show := a.progress(f.quiet)
 	before, current := int64(0), ""
 	var last int64

@@ -51,7 +51,7 @@ func existing(err error, overwrite bool) error {
 }
 
 func (a *app) unpack(ctx context.Context, path string, f *packFlags) error {
-	c, err := openArchive(path, f.bases, f.workers)
+	c, err := a.openArchive(path, f.bases, f.workers)
 	if err != nil {
 		return err
 	}
