@@ -193,11 +193,7 @@ func (a *attention) block(p []float32, b, h, lo, hi int) {
 	if visible > 0 {
 		scores.Run()
 	}
-	blind := make([]bool, hi-lo)
-	for t := lo; t < hi; t++ {
-		row := p[(t-lo)*a.keys:][:a.keys]
-		blind[t-lo] = !a.softmax(row, b, h, t)
-	}
+	blind := a.softmax(p, b, h, lo, hi, visible)
 	context := gemm.Product{
 		Rows: hi - lo, Cols: a.HeadDim, K: visible,
 		A: p, LDA: a.keys,
@@ -242,75 +238,82 @@ func (a *attention) first(t int) int {
 // sees reports whether sequence b's mask shows key i.
 func (a *attention) sees(b, i int) bool { return a.Mask == nil || a.Mask[b*a.keys+i] }
 
-// softmax turns the products in row into attention weights, +0 for hidden keys.
-// It returns false when the query sees no key; then the weights are even over
-// all keys.
-func (a *attention) softmax(row []float32, b, h, t int) bool {
-	first, limit := a.first(t), a.limit(t)
-	if !a.Wide {
-		round(a.dtype, row[:limit])
+// softmax turns the products of queries lo … hi−1 with the visible keys, a row of
+// p each, into attention weights, +0 for hidden keys. It returns which queries see
+// no key; their weights are even over all keys.
+func (a *attention) softmax(p []float32, b, h, lo, hi, visible int) (blind [queryBlock]bool) {
+	for t := lo; t < hi; t++ {
+		row := p[(t-lo)*a.keys:][:a.keys]
+		blind[t-lo] = !a.powers(row[:a.limit(t)], b, h, t)
+		clear(row[a.limit(t):])
 	}
-	var bias []float32
-	if a.bias != nil {
-		bias = a.bias[(h*a.queries+t)*a.keys:][:a.keys]
-	}
-	narrow := a.dtype != tensor.F32 && !a.Wide
-	lowest := float32(math.Inf(-1))
-	highest, blind := lowest, true
-	for i := range row[:limit] {
-		if i < first || !a.sees(b, i) {
-			row[i] = lowest // e^−∞ = +0 adds nothing to the total
+	var totals [queryBlock]float32
+	fmath.SumRows(totals[:hi-lo], p, visible, a.keys)
+	for t := lo; t < hi; t++ {
+		row := p[(t-lo)*a.keys:][:a.keys]
+		if blind[t-lo] {
+			even := a.rounded(1 / float32(len(row)))
+			for i := range row {
+				row[i] = even
+			}
 			continue
 		}
-		v := float32(row[i] * a.Scale)
+		row = row[:a.limit(t)]
+		fmath.Divide(row, row, totals[t-lo])
+		round(a.dtype, row)
+		a.hide(row, b, t, 0) // also where the total is NaN
+	}
+	return blind
+}
+
+// powers turns the products of one query with keys into e^(score − largest
+// score), +0 for hidden keys. It returns false when there are no others; then the
+// row is all zeros.
+func (a *attention) powers(row []float32, b, h, t int) bool {
+	narrow := a.dtype != tensor.F32 && !a.Wide
+	step := func() {
 		if narrow {
-			v = a.rounded(v)
-		}
-		if bias != nil {
-			v += bias[i]
-			if narrow {
-				v = a.rounded(v)
-			}
-		}
-		if a.KeyBias != nil {
-			v += a.KeyBias[b*a.keys+i]
-			if narrow {
-				v = a.rounded(v)
-			}
-		}
-		row[i], blind = v, false
-		if v > highest {
-			highest = v
+			round(a.dtype, row)
 		}
 	}
-	if blind {
-		even := a.rounded(1 / float32(len(row)))
-		for i := range row {
-			row[i] = even
-		}
+	step()
+	fmath.Scale(row, row, a.Scale)
+	step()
+	if a.bias != nil {
+		fmath.Adds(row, row, a.bias[(h*a.queries+t)*a.keys:][:len(row)])
+		step()
+	}
+	if a.KeyBias != nil {
+		fmath.Adds(row, row, a.KeyBias[b*a.keys:][:len(row)])
+		step()
+	}
+	// e^−∞ = +0 adds nothing to the total.
+	if hidden := a.hide(row, b, t, float32(math.Inf(-1))); hidden == len(row) {
+		clear(row)
 		return false
 	}
-	for i := range row[:limit] {
-		row[i] -= highest
+	fmath.Shift(row, row, fmath.Max(row))
+	fmath.Exps(row)
+	return true
+}
+
+// hide sets the values of keys that query t must not see, of those up to its
+// limit, and returns their number.
+func (a *attention) hide(row []float32, b, t int, v float32) int {
+	first := a.first(t)
+	for i := range row[:first] {
+		row[i] = v
 	}
-	fmath.Exps(row[:limit])
-	var total float32
-	for _, e := range row[:limit] {
-		total += e
-	}
-	for i, e := range row[:limit] {
-		row[i] = canonical(e / total)
-	}
-	round(a.dtype, row[:limit])
-	if a.Mask != nil || first > 0 {
-		for i := range row[:limit] {
-			if i < first || !a.sees(b, i) {
-				row[i] = 0 // also where the total is NaN
+	hidden := first
+	if a.Mask != nil {
+		for i, visible := range a.Mask[b*a.keys:][first:len(row)] {
+			if !visible {
+				row[first+i] = v
+				hidden++
 			}
 		}
 	}
-	clear(row[limit:])
-	return true
+	return hidden
 }
 
 // contextOf computes one row of the context key by key: hidden keys take no

@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 
+	"github.com/hfcompress/compress/internal/gemm"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -53,12 +54,18 @@ func (q *sequence) append(k, v []float32, width, length, limit int) {
 	q.grow(width, length, length+steps, limit)
 	copy(q.values[length*width:], v)
 	q.finite = q.finite && finite(v)
-	for t := range steps {
+	for t := 0; t < steps; {
 		pos := length + t
 		dst := q.keys[pos/keyPanel*keyPanel*width+pos%keyPanel:]
+		if pos%keyPanel == 0 && steps-t >= keyPanel { // a whole panel
+			gemm.Transpose(dst, k[t*width:], keyPanel, width, width)
+			t += keyPanel
+			continue
+		}
 		for i, x := range k[t*width : (t+1)*width] {
 			dst[i*keyPanel] = x
 		}
+		t++
 	}
 }
 

@@ -17,62 +17,21 @@ func canonical(x float32) float32 {
 	return x
 }
 
-// tree adds eight lanes in the fixed order that all row statistics use.
-func tree(l *[8]float32) float32 {
-	return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]))
-}
-
-// sum adds up a row in eight interleaved lanes: element i goes to lane i mod 8.
-func sum(x []float32) float32 {
-	var l [8]float32
-	for ; len(x) >= 8; x = x[8:] {
-		l[0] += x[0]
-		l[1] += x[1]
-		l[2] += x[2]
-		l[3] += x[3]
-		l[4] += x[4]
-		l[5] += x[5]
-		l[6] += x[6]
-		l[7] += x[7]
-	}
-	for i, v := range x {
-		l[i] += v
-	}
-	return tree(&l)
-}
-
-// squares adds up (x−mean)² in the order of [sum].
-func squares(x []float32, mean float32) float32 {
-	var l [8]float32
-	square := func(v float32) float32 { d := v - mean; return float32(d * d) }
-	for ; len(x) >= 8; x = x[8:] {
-		l[0] += square(x[0])
-		l[1] += square(x[1])
-		l[2] += square(x[2])
-		l[3] += square(x[3])
-		l[4] += square(x[4])
-		l[5] += square(x[5])
-		l[6] += square(x[6])
-		l[7] += square(x[7])
-	}
-	for i, v := range x {
-		l[i] += square(v)
-	}
-	return tree(&l)
-}
-
-// eachRow makes an array of x's shape and fills its rows.
+// eachRow makes an array of x's shape, fills its rows and rounds them to its
+// type.
 func (s *session) eachRow(op string, x *array, f func(dst, src []float32)) Array {
 	out := s.make(op, x.dtype, x.rows(), x.width())
 	if out == nil {
 		return dead
 	}
-	s.parts(x.rows(), 2*x.width(), func(lo, hi int) {
+	s.parts(x.rows(), x.width(), func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			f(out.row(r), x.row(r))
+			dst := out.row(r)
+			f(dst, x.row(r))
+			round(out.dtype, dst)
 		}
 	})
-	return s.rounded(op, out)
+	return s.finish(op, out)
 }
 
 func (s *session) RMSNorm(x, w Array, eps float32) Array {
@@ -94,14 +53,9 @@ func (s *session) RMSNorm(x, w Array, eps float32) Array {
 	}
 	n := float32(width)
 	norm := func(dst, src []float32) {
-		r := 1 / fmath.Sqrt(squares(src, 0)/n+eps)
-		for i, v := range src {
-			dst[i] = float32(v * r)
-		}
+		fmath.Scale(dst, src, 1/fmath.Sqrt(fmath.Squares(src, 0)/n+eps))
 		round(in.dtype, dst)
-		for i, v := range dst {
-			dst[i] = canonical(weight.f[i] * v)
-		}
+		fmath.Muls(dst, dst, weight.f)
 	}
 	return s.eachRow(op, in, func(dst, src []float32) {
 		for lo := 0; lo < len(src); lo += width {
@@ -136,17 +90,14 @@ func (s *session) LayerNorm(x, w, b Array, eps float32) Array {
 	}
 	n := float32(in.width())
 	return s.eachRow(op, in, func(dst, src []float32) {
-		mean := sum(src) / n
-		deviation := fmath.Sqrt(squares(src, mean)/n + eps)
-		for i, v := range src {
-			y := (v - mean) / deviation
-			if weight != nil {
-				y = float32(y * weight[i])
-			}
-			if bias != nil {
-				y += bias[i]
-			}
-			dst[i] = canonical(y)
+		mean := fmath.Sum(src) / n
+		fmath.Shift(dst, src, mean)
+		fmath.Divide(dst, dst, fmath.Sqrt(fmath.Squares(src, mean)/n+eps))
+		if weight != nil {
+			fmath.Muls(dst, dst, weight)
+		}
+		if bias != nil {
+			fmath.Adds(dst, dst, bias)
 		}
 	})
 }
@@ -161,12 +112,9 @@ func (s *session) RowNormalize(x Array, eps float32) Array {
 		return dead
 	}
 	return s.eachRow(op, in, func(dst, src []float32) {
-		n := [1]float32{fmath.Sqrt(squares(src, 0))}
+		n := [1]float32{fmath.Sqrt(fmath.Squares(src, 0))}
 		round(in.dtype, n[:])
-		norm := max(n[0], eps) // NaN stays NaN
-		for i, v := range src {
-			dst[i] = canonical(v / norm)
-		}
+		fmath.Divide(dst, src, max(n[0], eps)) // NaN stays NaN
 	})
 }
 
@@ -248,49 +196,75 @@ func (s *session) Rotary(x, cos, sin Array, heads int, style RotaryStyle) Array 
 		return s.fail(op, fmt.Errorf("unknown rotary style %d", style))
 	}
 	size, half := in.width()/heads, c.width()
-	// The elements of pair i of a head are at i·step and i·step + partner.
-	step, partner := 1, half
-	if style == RotatePairs {
-		step, partner = 2, 1
-	}
 	out := s.make(op, in.dtype, in.rows(), in.width())
 	if out == nil {
 		return dead
 	}
-	stepwise := c.dtype != tensor.F32
 	s.parts(in.rows(), 2*in.width(), func(lo, hi int) {
+		rot := rotation{size: size, half: half, d: in.dtype, pairs: style == RotatePairs, stepwise: c.dtype != tensor.F32}
 		for r := lo; r < hi; r++ {
-			dst, src := out.row(r), in.row(r)
-			copy(dst, src)
-			cr, sr := c.row(r), sn.row(r)
-			if stepwise {
-				rotateStepwise(dst, src, cr, sr, size, step, partner, in.dtype)
-				continue
-			}
-			for h := 0; h < len(src); h += size {
-				for i := range cr {
-					a, b := h+i*step, h+i*step+partner
-					dst[a] = canonical(float32(src[a]*cr[i]) - float32(src[b]*sr[i]))
-					dst[b] = canonical(float32(src[b]*cr[i]) + float32(src[a]*sr[i]))
-				}
-			}
+			dst := out.row(r)
+			copy(dst, in.row(r))
+			rot.row(dst, c.row(r), sn.row(r))
 		}
 	})
-	return s.rounded(op, out)
+	return s.finish(op, out)
 }
 
-// rotateStepwise rotates a row with both products rounded to type d; their sums
-// are left to be rounded.
-func rotateStepwise(dst, src, cos, sin []float32, size, step, partner int, d tensor.DType) {
-	var p [4]float32
-	for h := 0; h < len(src); h += size {
-		for i := range cos {
-			a, b := h+i*step, h+i*step+partner
-			p = [4]float32{src[a] * cos[i], src[b] * sin[i], src[b] * cos[i], src[a] * sin[i]}
-			round(d, p[:])
-			dst[a], dst[b] = canonical(p[0]-p[1]), canonical(p[2]+p[3])
+// rotation turns pairs of elements of heads of one size.
+type rotation struct {
+	size, half int
+	d          tensor.DType
+	pairs      bool // a head's pairs are neighbours
+	// stepwise rounds both products to d, and then their sum; otherwise only the
+	// sum is.
+	stepwise bool
+	buf      [6][rotaryRun]float32
+}
+
+// rotaryRun is how many pairs are turned at a time.
+const rotaryRun = 64
+
+func (rot *rotation) row(x, cos, sin []float32) {
+	for h := 0; h < len(x); h += rot.size {
+		for i := 0; i < rot.half; i += rotaryRun {
+			n := min(rotaryRun, rot.half-i)
+			c, s := cos[i:i+n], sin[i:i+n]
+			if !rot.pairs {
+				rot.turn(x[h+i:][:n], x[h+rot.half+i:][:n], c, s)
+				continue
+			}
+			a, b, at := rot.buf[4][:n], rot.buf[5][:n], x[h+2*i:][:2*n]
+			for j := range n {
+				a[j], b[j] = at[2*j], at[2*j+1]
+			}
+			rot.turn(a, b, c, s)
+			for j := range n {
+				at[2*j], at[2*j+1] = a[j], b[j]
+			}
 		}
 	}
+}
+
+// turn replaces a and b by a·cos − b·sin and b·cos + a·sin.
+func (rot *rotation) turn(a, b, cos, sin []float32) {
+	if rot.stepwise {
+		n := len(a)
+		ac, bs, bc, as := rot.buf[0][:n], rot.buf[1][:n], rot.buf[2][:n], rot.buf[3][:n]
+		fmath.Muls(ac, a, cos)
+		fmath.Muls(bs, b, sin)
+		fmath.Muls(bc, b, cos)
+		fmath.Muls(as, a, sin)
+		for i := range 4 {
+			round(rot.d, rot.buf[i][:n])
+		}
+		fmath.Subs(a, ac, bs)
+		fmath.Adds(b, bc, as)
+	} else {
+		fmath.Rotate(a, b, a, b, cos, sin)
+	}
+	round(rot.d, a)
+	round(rot.d, b)
 }
 
 // unary lists the elementwise functions and roughly what one value costs, in
@@ -358,25 +332,14 @@ func (s *session) Map(f Unary, x Array) Array {
 	}
 	s.parts(len(in.f), unary[f].cost, func(lo, hi int) {
 		apply(out.f[lo:hi], in.f[lo:hi])
+		round(out.dtype, out.f[lo:hi])
 	})
-	return s.rounded(op, out)
+	return s.finish(op, out)
 }
 
-func (s *session) Add(x, y Array) Array {
-	return s.binary("add", x, y, func(dst, a, b []float32) {
-		for i, v := range a {
-			dst[i] = canonical(v + b[i])
-		}
-	})
-}
+func (s *session) Add(x, y Array) Array { return s.binary("add", x, y, fmath.Adds) }
 
-func (s *session) Mul(x, y Array) Array {
-	return s.binary("mul", x, y, func(dst, a, b []float32) {
-		for i, v := range a {
-			dst[i] = canonical(v * b[i])
-		}
-	})
-}
+func (s *session) Mul(x, y Array) Array { return s.binary("mul", x, y, fmath.Muls) }
 
 func (s *session) binary(op string, x, y Array, f func(dst, a, b []float32)) Array {
 	if !s.begin(op) {
@@ -396,8 +359,11 @@ func (s *session) binary(op string, x, y Array, f func(dst, a, b []float32)) Arr
 	if out == nil {
 		return dead
 	}
-	s.parts(len(a.f), 2, func(lo, hi int) { f(out.f[lo:hi], a.f[lo:hi], b.f[lo:hi]) })
-	return s.rounded(op, out)
+	s.parts(len(a.f), 1, func(lo, hi int) {
+		f(out.f[lo:hi], a.f[lo:hi], b.f[lo:hi])
+		round(out.dtype, out.f[lo:hi])
+	})
+	return s.finish(op, out)
 }
 
 func (s *session) Scale(x Array, c float32) Array {
@@ -413,13 +379,11 @@ func (s *session) Scale(x Array, c float32) Array {
 	if out == nil {
 		return dead
 	}
-	s.parts(len(in.f), 2, func(lo, hi int) {
-		dst := out.f[lo:hi]
-		for i, v := range in.f[lo:hi] {
-			dst[i] = canonical(v * c)
-		}
+	s.parts(len(in.f), 1, func(lo, hi int) {
+		fmath.Scale(out.f[lo:hi], in.f[lo:hi], c)
+		round(out.dtype, out.f[lo:hi])
 	})
-	return s.rounded(op, out)
+	return s.finish(op, out)
 }
 
 // finite reports whether no value is infinite or NaN.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/hfcompress/compress/internal/fmath"
 	"github.com/hfcompress/compress/internal/gemm"
 	"github.com/hfcompress/compress/tensor"
 )
@@ -153,7 +154,7 @@ func (s *session) same(op, name string, a *array, d tensor.DType) bool {
 // rounded rounds the values of a result to its type and finishes it.
 func (s *session) rounded(op string, out *array) Array {
 	if out.dtype != tensor.F32 {
-		s.parts(len(out.f), 3, func(lo, hi int) { round(out.dtype, out.f[lo:hi]) })
+		s.parts(len(out.f), 1, func(lo, hi int) { round(out.dtype, out.f[lo:hi]) })
 	}
 	return s.finish(op, out)
 }
@@ -352,15 +353,15 @@ func (s *session) Linear(x, w, b Array) Array {
 		return dead
 	}
 	m.Mul(out.f, in.f, in.rows(), s.device.order(in.rows()), gemm.Runner(s.run))
-	if bias != nil {
-		s.parts(in.rows(), m.Outputs(), func(lo, hi int) {
-			for r := lo; r < hi; r++ {
-				row := out.row(r)
-				for j, v := range bias {
-					row[j] = canonical(row[j] + v)
-				}
-			}
-		})
+	if bias == nil {
+		return s.rounded(op, out)
 	}
-	return s.rounded(op, out)
+	s.parts(in.rows(), m.Outputs(), func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			row := out.row(r)
+			fmath.Adds(row, row, bias)
+			round(out.dtype, row)
+		}
+	})
+	return s.finish(op, out)
 }
