@@ -93,6 +93,9 @@ func train(d tensor.DType, shape tensor.Shape, raw []byte, opts Options) (*Model
 			return nil, err
 		}
 	}
+	if len(raw) > 0 {
+		t.ahead = t.model.chunkOf(raw, 0)
+	}
 	return t.Model()
 }
 

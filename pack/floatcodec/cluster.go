@@ -104,7 +104,8 @@ func newBlockStats(sym []byte, arena *[]symbolCount) blockStats {
 // group's counts. Weights differ mostly in scale from block to block, so groups
 // start as ranges of the mean symbol; three rounds then move blocks to the
 // table that codes them best, in whole bits from the second on if huffman is set.
-func cluster(blocks []blockStats, tables int, huffman bool) [][256]uint32 {
+// Meanwhile it fetches memory that is needed soon.
+func cluster(blocks []blockStats, tables int, huffman bool, ahead []byte) [][256]uint32 {
 	counts := make([][256]uint32, tables)
 	if tables == 1 {
 		for i := range blocks {
@@ -133,6 +134,13 @@ func cluster(blocks []blockStats, tables int, huffman bool) [][256]uint32 {
 		costs := packCosts(by)
 		clear(next)
 		for i := range blocks {
+			k := min(len(ahead), 128)
+			fetch(ahead[:k])
+			ahead = ahead[k:]
+			if haveKernels && len(blocks[i].hist) > 0 {
+				assignBlock(costs, &blocks[i].hist[0], len(blocks[i].hist), &next[0])
+				continue
+			}
 			t, _ := costs.best(&blocks[i], tables)
 			addBlock(&next[t], &blocks[i])
 		}
@@ -148,14 +156,17 @@ func addBlock(counts *[256]uint32, b *blockStats) {
 }
 
 // packedCosts holds the costs of a symbol in up to eight tables, in lanes of 16
-// bits of two words.
+// bits of two words. Lanes without a table hold the most there is.
 type packedCosts [256][2]uint64
 
 func packCosts(tables [][256]uint16) *packedCosts {
 	var p packedCosts
+	for s := range p {
+		p[s] = [2]uint64{maxCost * lanes16, maxCost * lanes16}
+	}
 	for t := range tables {
 		for s, c := range tables[t] {
-			p[s][t>>2] |= uint64(c) << (16 * (t & 3))
+			p[s][t>>2] ^= uint64(c^maxCost) << (16 * (t & 3))
 		}
 	}
 	return &p

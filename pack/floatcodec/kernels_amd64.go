@@ -39,6 +39,12 @@ func fetchLines(p *byte, n int)
 //go:noescape
 func countBlock(sym *byte, counts *symbolCount) (n, sum int)
 
+// assignBlock adds the n > 0 counts of a block to those of the table that codes it
+// for the least cost, the first if several do.
+//
+//go:noescape
+func assignBlock(costs *packedCosts, counts *symbolCount, n int, tables *[256]uint32)
+
 // mergeRunBF16 merges n blocks that lie anywhere in a chunk: symbols come in the
 // order of the list; packed fields and elements lie where the list says.
 //

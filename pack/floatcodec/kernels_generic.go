@@ -11,6 +11,8 @@ func fetch([]byte) {}
 
 func countBlock(sym *byte, counts *symbolCount) (n, sum int) { return 0, 0 }
 
+func assignBlock(costs *packedCosts, counts *symbolCount, n int, tables *[256]uint32) {}
+
 func mergeRunBF16(dst, packed, sym *byte, blocks *uint16, n int, base uint64) {}
 
 func mergeRunF32(dst, packed, high, low, sym *byte, blocks *uint16, n int, base uint64) {}

@@ -24,6 +24,7 @@ type Trainer struct {
 	blocks []sampleBlock
 	trial  []byte       // a stretch from the middle of the sample
 	scales []*scaleSums // of rows and columns, for candidates of what a row is
+	ahead  []byte       // what is needed soon after
 }
 
 // sampleBlock is a stretch of at most blockLen sampled elements.
@@ -409,7 +410,7 @@ func (t *Trainer) trainSymbols(m *Model, sym []byte, stats []blockStats, total i
 		if tables > 1 && tables*4 > len(stats) {
 			continue
 		}
-		counts := cluster(stats, tables, t.opts.Level == Fast && tables == maxTables)
+		counts := cluster(stats, tables, t.opts.Level == Fast && tables == maxTables, t.ahead)
 		if tables == 1 && best != nil && entropyCost(&counts[0], total) > bestCost {
 			break // no code can be better
 		}
