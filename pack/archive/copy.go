@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 
@@ -21,10 +20,11 @@ type job struct {
 	done    chan struct{}
 }
 
-// copyFile decodes a file in parallel and hands its bytes to sink in order. The
-// buffers in use do not depend on the file's size. After each segment, segment
-// is called if it is not nil.
-func (r *Reader) copyFile(ctx context.Context, number, workers int, sink func([]byte) error, segment func(int) error) error {
+// copyFile decodes a file in parallel and hands its bytes to sink in order, before
+// that to first, if it is not nil, from another goroutine. The buffers in use do
+// not depend on the file's size. After each segment, segment is called if it is
+// not nil.
+func (r *Reader) copyFile(ctx context.Context, number, workers int, first func([]byte), sink func([]byte) error, segment func(int) error) error {
 	f := &r.x.files[number]
 	view := &FileReader{r: r, f: f}
 	ctx, cancel := context.WithCancel(ctx)
@@ -52,8 +52,22 @@ func (r *Reader) copyFile(ctx context.Context, number, workers int, sink func([]
 		defer close(work)
 		failed = r.feed(ctx, f, view, free, order, work)
 	}()
+	ready := order
+	if first != nil {
+		ready = make(chan *job, cap(order))
+		go func() {
+			defer close(ready)
+			for j := range order {
+				<-j.done
+				if j.err == nil && ctx.Err() == nil {
+					first(j.buf)
+				}
+				ready <- j
+			}
+		}()
+	}
 	var err error
-	for j := range order {
+	for j := range ready {
 		<-j.done
 		if err == nil {
 			err = r.deliver(f, view, j, sink, segment)
@@ -166,33 +180,20 @@ func (r *Reader) feed(ctx context.Context, f *file, view *FileReader, free, orde
 	return nil
 }
 
-// writeFile writes a file to w and compares its SHA-256, which is computed while
-// others write.
+// writeFile writes a file to w and compares its SHA-256.
 func (r *Reader) writeFile(ctx context.Context, number, workers int, w io.Writer, progress func(int)) error {
-	sum := sha256.New()
-	parts, summed := make(chan []byte), make(chan struct{}, 1)
-	go func() {
-		for b := range parts {
-			sum.Write(b)
-			summed <- struct{}{}
-		}
-		close(summed)
-	}()
-	err := r.copyFile(ctx, number, workers, func(b []byte) error {
-		parts <- b
-		_, err := w.Write(b)
-		<-summed // b is the caller's again
+	sum := pairsum.New()
+	err := r.copyFile(ctx, number, workers, func(b []byte) { sum.Write(b) }, func(b []byte) error {
 		if progress != nil {
 			progress(len(b))
 		}
+		_, err := w.Write(b)
 		return err
 	}, nil)
-	close(parts)
-	<-summed
 	if err != nil {
 		return err
 	}
-	return checkSum(Digest(sum.Sum(nil)), &r.x.files[number])
+	return checkSum(sum.Sum(), &r.x.files[number])
 }
 
 func checkSum(got Digest, f *file) error {
@@ -223,7 +224,7 @@ func (r *Reader) Verify(ctx context.Context, progress func(bytes int)) (*VerifyR
 		var sum Digest
 		whole, part := pairsum.New(), pairsum.New()
 		single := len(f.segments) == 1 // whose digest must be the file's
-		err := r.copyFile(ctx, i, 0, func(b []byte) error {
+		err := r.copyFile(ctx, i, 0, nil, func(b []byte) error {
 			if single {
 				part.Write(b)
 			} else {
