@@ -4,7 +4,7 @@ import "strings"
 
 // Kernel is one entry of the table.
 type Kernel struct {
-	// Name is that of the entry point, too.
+	// Name is that of the entry point in Metal's language, too; in SPIR-V it is main.
 	Name string
 	// Doc says in a sentence or two what the kernel computes.
 	Doc string
