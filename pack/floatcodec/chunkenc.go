@@ -99,6 +99,9 @@ func (m *Model) appendChunk(dst []byte, i int, raw []byte, ahead prefetch) []byt
 	defer scratchPool.Put(s)
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
+	// Two thirds is what weights take.
+	room := newPrefetch(nil, dst[len(dst):cap(dst)][:min(cap(dst)-len(dst), len(raw)*2/3)])
+	ahead.out, ahead.outEnd = room.out, room.outEnd
 	s.first = int64(i) << m.chunkLog
 	s.ahead = ahead
 	dst = m.appendBody(dst, raw, s)

@@ -849,6 +849,7 @@ TEXT ·encodeWide(SB), NOSPLIT, $256-8
 	VPXORQ Z10, Z10, Z10
 	MOVQ 64(R12), R13
 	MOVQ 72(R12), R14
+	MOVQ 80(R12), R15
 	TESTQ DX, DX
 	JZ    widedone
 
@@ -860,6 +861,13 @@ wideloop:
 	ADDQ $128, R13
 
 widefetched:
+	CMPQ R15, 88(R12)
+	JHS  wideready
+	PREFETCHT1 0(R15)
+	PREFETCHT1 64(R15)
+	ADDQ $128, R15
+
+wideready:
 	VMOVDQU64 (SI), Z0
 	VPMOVB2M  Z0, K1
 	KORTESTQ  K1, K1
@@ -941,6 +949,7 @@ widedone:
 	VPTESTMB Z0, Z10, K1
 	KMOVQ K1, 56(R12)
 	MOVQ  R13, 64(R12)
+	MOVQ  R15, 80(R12)
 	VZEROUPPER
 	RET
 
