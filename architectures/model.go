@@ -130,11 +130,29 @@ type LatentInput struct {
 	LabelIDs  []int
 }
 
+// FlowInput describes the inputs of models that take rows of features, such as a
+// spectrogram's, with a text and a time: x and cond F32 [batch, length, Features],
+// text I64 [batch, characters], −1 behind the end of a shorter one, time F32 [batch],
+// and mask I64 [batch, length], which may be left out: ones and then zeros, in at
+// least one sequence no zeros. Flags are "drop_audio_cond", "drop_text" and, without
+// these, "cfg_infer".
+type FlowInput struct {
+	Features int
+	// Characters is the number of valid text ids from 0 on.
+	Characters int
+	// MaxLength is the largest length, 0 when unlimited.
+	MaxLength int
+	// Timesteps are the times that examples may use: what is declared, or a choice
+	// where nothing is.
+	Timesteps []float32
+}
+
 // InputSpec says which inputs a model takes, for generating examples.
 type InputSpec struct {
-	// Latent, when not nil, says that the model takes images instead of token ids.
-	// The other fields are zero then.
+	// Latent and Flow, when not nil, say that the model takes images, or rows of
+	// features, instead of token ids. The other fields are zero then.
 	Latent *LatentInput
+	Flow   *FlowInput
 
 	// Vocabulary is the number of valid ids of input_ids.
 	Vocabulary int

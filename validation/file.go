@@ -223,6 +223,9 @@ func checkInputs(in architectures.Inputs, spec architectures.InputSpec) error {
 	if spec.Latent != nil {
 		return checkLatent(in, spec.Latent)
 	}
+	if spec.Flow != nil {
+		return checkFlow(in, spec.Flow)
+	}
 	ids := in.Tensors[inputIDs]
 	if ids == nil {
 		return fmt.Errorf("%s are missing", inputIDs)

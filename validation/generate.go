@@ -57,15 +57,21 @@ func (o Options) effective(spec architectures.InputSpec) Options {
 // states and, up to a length, for attention weights. It gives nothing for an
 // empty vocabulary. For a model that takes images there are batches of random ones
 // with random timesteps and labels, and every timestep and every label in a call of
-// its own; four values of an image count as a position.
+// its own; four values of an image count as a position. For one that takes rows of
+// features there are batches of sequences with texts, shorter ones padded, without
+// conditions and with guidance, and every timestep in a call of its own.
 func Generate(spec architectures.InputSpec, o Options) []Example {
-	if spec.Size() < 1 && spec.Latent == nil {
+	if spec.Size() < 1 && spec.Latent == nil && spec.Flow == nil {
 		return nil
 	}
 	o = o.effective(spec)
 	g := &generator{spec: spec, o: o, rng: rand.New(rand.NewPCG(o.Seed, 0x76616c6964617465))}
 	if spec.Latent != nil {
 		g.latents(spec.Latent)
+		return g.examples
+	}
+	if spec.Flow != nil {
+		g.flows(spec.Flow)
 		return g.examples
 	}
 	g.rowCounts() // few, and the most telling: they come before the budget is spent

@@ -92,20 +92,8 @@ func (g *generator) latents(spec *architectures.LatentInput) {
 		}
 		return times, labels
 	}
-	var counts []int
-	for _, b := range g.o.Boundaries {
-		counts = append(counts, b-1, b, b+1)
-	}
-	for p := 1; p-1 <= g.o.MaxRows; p *= 2 {
-		for _, n := range []int{p - 1, p, p + 1} {
-			if n <= g.o.MaxRows {
-				counts = append(counts, n)
-			}
-		}
-	}
-	slices.Sort(counts)
-	for _, n := range counts {
-		if n >= 1 && n <= (g.o.MaxPositions/2-g.spent)/imagePositions(spec) {
+	for _, n := range g.batchSizes() {
+		if n <= (g.o.MaxPositions/2-g.spent)/imagePositions(spec) {
 			times, labels := random(n)
 			g.addLatent(spec, fmt.Sprintf("images-%d", n), times, labels)
 		}
@@ -119,6 +107,31 @@ func (g *generator) latents(spec *architectures.LatentInput) {
 		times, _ := random(1)
 		g.addLatent(spec, fmt.Sprintf("class-%d", label(i)), times, []int64{int64(label(i))})
 	}
+}
+
+// batchSizes are the sizes around powers of two and around the given boundaries, in
+// increasing order, some of them more than once.
+func (g *generator) batchSizes() []int {
+	var sizes []int
+	add := func(n int) {
+		if n >= 1 {
+			sizes = append(sizes, n)
+		}
+	}
+	for _, b := range g.o.Boundaries {
+		for _, n := range []int{b - 1, b, b + 1} {
+			add(n)
+		}
+	}
+	for p := 1; p-1 <= g.o.MaxRows; p *= 2 {
+		for _, n := range []int{p - 1, p, p + 1} {
+			if n <= g.o.MaxRows {
+				add(n)
+			}
+		}
+	}
+	slices.Sort(sizes)
+	return sizes
 }
 
 // imagePositions is what an image counts of the budget: a position for every four

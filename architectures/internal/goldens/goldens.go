@@ -191,7 +191,7 @@ func Runs(golden Tensors, suffix string) []string {
 
 // inputNames are the tensors of a run that are inputs.
 var inputNames = []string{"input_ids", "attention_mask", "position_ids", "token_type_ids", "decoder_input_ids", "decoder_attention_mask",
-	"hidden_states", "timestep", "class_labels"}
+	"hidden_states", "timestep", "class_labels", "x", "cond", "text", "time", "mask"}
 
 // Inputs collects a run's inputs; flags ask for everything.
 func Inputs(golden Tensors, run string) architectures.Inputs {
