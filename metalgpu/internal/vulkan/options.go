@@ -1,0 +1,14 @@
+package vulkan
+
+// Options configure [Open]. The zero value is the default.
+type Options struct {
+	// Validation loads the Khronos validation layer, with its checks of
+	// synchronisation, and gives its warnings and errors to Message. It is an error
+	// if the layer is not installed.
+	Validation bool
+	// Message receives the texts of the validation layer, on the goroutine whose
+	// call they are about.
+	Message func(text string)
+	// MemoryLimit bounds the bytes of buffers; 0 means what the device has.
+	MemoryLimit int64
+}
