@@ -29,7 +29,9 @@ func Conform(t *testing.T, dir string, small func(architectures.Model) architect
 	want := Run(t, m, in)
 	t.Run("sessions", func(t *testing.T) { SameBits(t, Run(t, small(m), in), want) })
 	t.Run("blocks", func(t *testing.T) { conformBlocks(t, dev, dir, m, in, want) })
-	t.Run("mask", func(t *testing.T) { conformMask(t, m, in, want) })
+	if Blueprint(t, dir, nil).Inputs().Masks {
+		t.Run("mask", func(t *testing.T) { conformMask(t, m, in, want) })
+	}
 	t.Run("errors", func(t *testing.T) { conformErrors(t, m) })
 	if c, ok := m.(Causal); ok {
 		t.Run("decoder", func(t *testing.T) { conformDecoder(t, c, in, want) })
