@@ -80,7 +80,16 @@ func (m *Model) chunkSum(i, size int, body []byte) uint32 {
 	binary.LittleEndian.PutUint32(id[0:], m.crc)
 	binary.LittleEndian.PutUint32(id[4:], uint32(i))
 	binary.LittleEndian.PutUint32(id[8:], uint32(size))
-	return crc32.Update(crc32.Checksum(id[:], castagnoli), castagnoli, body)
+	return checksum(crc32.Checksum(id[:], castagnoli), body)
+}
+
+// checksum is crc32.Update for CRC-32C.
+func checksum(crc uint32, b []byte) uint32 {
+	if blocks := len(b) / 256; haveWideSums && blocks > 0 {
+		crc = ^sumWide(^crc, &b[0], blocks)
+		b = b[blocks*256:]
+	}
+	return crc32.Update(crc, castagnoli, b)
 }
 
 // AppendChunk encodes raw, the bytes of chunk i, and appends the result to dst.

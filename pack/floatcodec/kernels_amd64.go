@@ -12,6 +12,15 @@ var haveKernels = cpu.X86.HasAVX2 && cpu.X86.HasBMI2 && leadingZeros(1) == 63
 var haveWideKernels = haveKernels && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI &&
 	cpu.X86.HasAVX512VL && cpu.X86.HasAVX512GFNI
 
+// haveWideSums allows sumWide.
+var haveWideSums = haveWideKernels && cpu.X86.HasAVX512VPCLMULQDQ && cpu.X86.HasSSE42
+
+// sumWide moves the state of a CRC-32C, which is its complement, on by 256*blocks bytes; there
+// must be a block.
+//
+//go:noescape
+func sumWide(state uint32, p *byte, blocks int) uint32
+
 // leadingZeros executes the instruction that decodeRun relies on; where it is
 // unknown, processors take it for another.
 func leadingZeros(x uint64) uint64

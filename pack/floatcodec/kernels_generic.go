@@ -3,7 +3,7 @@
 package floatcodec
 
 // No kernels in assembly here: the functions in Go do everything.
-const haveKernels, haveWideKernels = false, false
+const haveKernels, haveWideKernels, haveWideSums = false, false, false
 
 func decodeRun(*runState) {}
 
@@ -44,6 +44,8 @@ func splitWideF16(sym, packed, plane, src *byte, blocks int) {}
 func splitWideF32(sym, packed, high, low, src *byte, blocks int, negBase uint64) uint64 { return 0 }
 
 func splitWideE4M3(sym, packed, src *byte, blocks int) {}
+
+func sumWide(state uint32, p *byte, blocks int) uint32 { return 0 }
 
 func encodeSymbols(*encodeState) {}
 
