@@ -108,6 +108,15 @@ type Scheduled interface {
 	WithTimesteps(d *nn.Domain) (Blueprint, error)
 }
 
+// UsualSchedule is implemented by scheduled blueprints whose published sampler has
+// one schedule unless it is told otherwise.
+type UsualSchedule interface {
+	Scheduled
+	// UsualTimesteps lists its timesteps in the order of the steps. They are for plans
+	// and suggestions: what a caller has not declared is not promised.
+	UsualTimesteps() []float32
+}
+
 // Labelled is implemented by scheduled blueprints whose blocks are functions of a
 // timestep and of a class label: the schedule that they take may also be a domain
 // of pairs of both.

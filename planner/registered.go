@@ -13,7 +13,8 @@ import (
 	"github.com/hfcompress/compress/tensor"
 )
 
-// usualTimesteps is what is assumed of a registered family when nothing is said.
+// usualTimesteps is what is assumed of a registered family when nothing is said,
+// unless it knows better.
 const usualTimesteps = 50
 
 // fromBlueprint reports whether the pass is one of a blueprint's blocks, which
@@ -87,6 +88,9 @@ func blueprintPasses(m *model, b architectures.Blueprint, o Options) ([]Pass, er
 		steps := o.Timesteps
 		if steps == 0 {
 			steps = usualTimesteps
+			if u, ok := s.(architectures.UsualSchedule); ok {
+				steps = len(u.UsualTimesteps())
+			}
 		}
 		d, err := someTimesteps(s.TimestepCast(), steps)
 		if err != nil {

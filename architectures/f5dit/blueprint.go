@@ -92,6 +92,15 @@ func (b *Blueprint) WithTimesteps(d *nn.Domain) (architectures.Blueprint, error)
 	return &view, nil
 }
 
+// UsualTimesteps are those of [DefaultSteps] steps.
+func (b *Blueprint) UsualTimesteps() []float32 {
+	times, err := Timesteps(DefaultSteps)
+	if err != nil {
+		panic(err) // they are known
+	}
+	return times
+}
+
 func layerPrefix(i int) string { return fmt.Sprintf("transformer_blocks.%d.", i) }
 func textPrefix(i int) string  { return fmt.Sprintf("text_embed.text_blocks.%d.", i) }
 

@@ -43,8 +43,9 @@
 // "time_embed" is everything from the time to the modulations of all layers and of
 // the last norm. It is declared for a schedule alone, see [Blueprint.WithTimesteps],
 // and models with a schedule refuse other times. [Timesteps] lists those of the
-// published sampler. Its 32 steps include those of all shorter schedules that it
-// lists.
+// published sampler, and timesteps.json beside this file holds its 32 steps in the
+// form that the command's --timesteps takes. They include those of all shorter
+// schedules that it lists.
 //
 // # Devices
 //

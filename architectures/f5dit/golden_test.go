@@ -159,6 +159,17 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("step %d: %08x, with a correctly rounded cosine %08x", i, math.Float32bits(v), want)
 		}
 	}
+	var file []float32
+	text, err = os.ReadFile("timesteps.json")
+	if err == nil {
+		err = json.Unmarshal(text, &file)
+	}
+	if err != nil || !slices.Equal(file, whole) {
+		t.Errorf("timesteps.json: %v, %v", file, err)
+	}
+	if usual := goldens.Blueprint(t, dir("v1"), nil).(architectures.UsualSchedule).UsualTimesteps(); !slices.Equal(usual, whole) {
+		t.Errorf("usual: %v", usual)
+	}
 	for _, n := range []int{-1, 0, 3, 9, 64} {
 		if _, err := f5dit.Timesteps(n); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("no times are known for %d steps", n)) {
 			t.Errorf("%d steps: %v", n, err)
