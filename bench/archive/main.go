@@ -2,6 +2,8 @@
 // files, and sizes of differences between related checkpoints.
 //
 //	archive files FILE...            every level, one worker
+//	archive files -level L -rounds N FILE...
+//	archive trees DIR...             directories, every level
 //	archive deltas BASE NEXT...      against BitX style: XOR, planes, Zstandard
 package main
 
@@ -9,6 +11,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -35,7 +38,23 @@ func run(args []string) error {
 	}
 	switch args[0] {
 	case "files":
-		return files(args[1:])
+		fs := flag.NewFlagSet("files", flag.ContinueOnError)
+		level := fs.String("level", "", "one level instead of all")
+		rounds := fs.Int("rounds", 0, "rounds instead of five at the fast level and one at the others")
+		if err := fs.Parse(args[1:]); err != nil {
+			return err
+		}
+		levels := []floatcodec.Level{floatcodec.Fast, floatcodec.Dense, floatcodec.Max}
+		if *level != "" {
+			l, err := floatcodec.ParseLevel(*level)
+			if err != nil {
+				return err
+			}
+			levels = []floatcodec.Level{l}
+		}
+		return files(fs.Args(), levels, *rounds)
+	case "trees":
+		return trees(args[1:])
 	case "deltas":
 		return deltas(args[1], args[2:])
 	}
@@ -81,7 +100,7 @@ func unpack(r *archive.Reader, want []byte) error {
 	}
 }
 
-func files(paths []string) error {
+func files(paths []string, levels []floatcodec.Level, fixed int) error {
 	fmt.Println("| file | level | bytes | archive | of it | bits per 2 bytes | pack MB/s | read MB/s |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, path := range paths {
@@ -89,9 +108,13 @@ func files(paths []string) error {
 		if err != nil {
 			return err
 		}
-		for level := floatcodec.Fast; level <= floatcodec.Max; level++ {
-			rounds := 5
-			if level != floatcodec.Fast {
+		for _, level := range levels {
+			rounds := fixed
+			switch {
+			case rounds > 0:
+			case level == floatcodec.Fast:
+				rounds = 5
+			default:
 				rounds = 1
 			}
 			var packed []byte
@@ -117,6 +140,43 @@ func files(paths []string) error {
 				100*share, 16*share, float64(len(raw))/1e6/to.Seconds(), float64(len(raw))/1e6/from.Seconds())
 		}
 	}
+	return nil
+}
+
+// trees packs directories and verifies the archives.
+func trees(dirs []string) error {
+	fmt.Println("| directory | level | bytes | archive | of it | there already |")
+	fmt.Println("|---|---|---|---|---|---|")
+	for _, dir := range dirs {
+		for level := floatcodec.Fast; level <= floatcodec.Max; level++ {
+			if err := tree(dir, level); err != nil {
+				return fmt.Errorf("%s: %w", dir, err)
+			}
+		}
+	}
+	return nil
+}
+
+func tree(dir string, level floatcodec.Level) error {
+	temp, err := os.MkdirTemp("", "archive")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	path := filepath.Join(temp, "x.hfa")
+	s, err := archive.Pack(context.Background(), path, []string{dir}, archive.PackOptions{Options: archive.Options{Level: level}})
+	if err != nil {
+		return err
+	}
+	r, err := archive.Open(path, archive.ReadOptions{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if _, err := r.Verify(context.Background(), nil); err != nil {
+		return err
+	}
+	fmt.Printf("| %s | %v | %d | %d | %.2f %% | %d |\n", dir, level, s.Bytes, s.Stored, 100*float64(s.Stored)/float64(s.Bytes), s.Repeated)
 	return nil
 }
 
