@@ -10,8 +10,9 @@ var scanFamilies = []family{
 				[]string{"{hyena.,}backbone.layers.0.mixer.in_proj.weight"}),
 			{
 				kind: kindShared, block: "positional buffers", optional: true,
-				removes: []string{"{hyena.,}backbone.layers.#.mixer.filter_fn.pos_emb.z", "{hyena.,}backbone.layers.#.mixer.filter_fn.pos_emb.t"},
-				bytes:   "that all layers hold the same buffers; lr_pos_emb 0 says that they were not trained",
+				removes: []string{"{hyena.,}backbone.layers.#.mixer.filter_fn.pos_emb.z", "{hyena.,}backbone.layers.#.mixer.filter_fn.pos_emb.t",
+					"{hyena.,}backbone.layers.#.mixer.filter_fn.modulation.deltas"},
+				bytes: "that all layers hold the same buffers; lr_pos_emb 0 says that they were not trained",
 			},
 		},
 	},

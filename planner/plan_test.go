@@ -108,7 +108,7 @@ func TestRegisteredCountsTheSame(t *testing.T) {
 		}
 	}
 	t.Logf("compared: %v", compared)
-	for _, must := range []string{"esm", "gpt_neox", "llama", "progen", "t5", "uce"} {
+	for _, must := range []string{"esm", "gpt_neox", "hyenadna", "llama", "progen", "t5", "uce"} {
 		if compared[must] == 0 {
 			t.Errorf("%s was not compared", must)
 		}

@@ -517,7 +517,7 @@ def hyena(name, d, layers, length):
         h.linear(b + "mlp.fc2", 4 * d, d)
         h.norm(b + "norm2", d)
     h.norm("hyena.backbone.ln_f", d)
-    write(f"hyenadna-{name}", h.tensors, {"model_type": "hyenadna", "architectures": ["HyenaDNAForCausalLM"], "vocab_size": 12, "pad_vocab_size_multiple": 8, "d_model": d, "n_layer": layers, "max_seq_len": length - 2, "lr_pos_emb": 0.0})
+    write(f"hyenadna-{name}", h.tensors, {"model_type": "hyenadna", "architectures": ["HyenaDNAForCausalLM"], "vocab_size": 12, "pad_vocab_size_multiple": 8, "d_model": d, "n_layer": layers, "max_seq_len": length, "emb_dim": 5, "filter_order": 64, "lr_pos_emb": 0.0})
 
 
 def caduceus(name, layers):
