@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Channel convolves sequences with one filter. It holds its scratch memory, about
-// 48 bytes for each position of the longest sequence, and belongs to one goroutine.
+// Channel convolves sequences with one filter. It holds its scratch memory, some
+// 50 bytes for each position of the longest sequence, and belongs to one goroutine.
 // The zero value has a filter without values.
 type Channel struct {
 	// near holds the filter's first values.
@@ -140,7 +140,7 @@ func (c *Channel) direct(y []float64, u []float32) {
 // far adds what the blocks of one larger block give to the blocks after them.
 func (c *Channel) far(y []float64, u []float32, level int) {
 	n, w, parts := size(level), roots[level](), c.parts[level]
-	c.blocks, c.acc = resize(c.blocks, (arity-1)*n), resize(c.acc, n)
+	c.blocks, c.acc = resize(c.blocks, (len(y)-1)/n*n), resize(c.acc, n)
 	scale := 1 / float64(n) // exact
 	for m := 1; m*n < len(y); m++ {
 		block := c.blocks[(m-1)*n : m*n]
