@@ -74,7 +74,7 @@ func (b *Blueprint) Params() []loader.Param {
 	c := &b.cfg
 	var out []loader.Param
 	add := func(name string, shape ...int) {
-		out = append(out, loader.Param{Name: name, Shape: shape, DTypes: []tensor.DType{tensor.F32}})
+		out = append(out, loader.Param{Name: name, Shape: shape, DTypes: []tensor.DType{c.DType}})
 	}
 	linear := func(name string, in, width int) {
 		add(name+".weight", width, in)
@@ -142,13 +142,13 @@ func (b *Blueprint) Blocks() []architectures.BlockSpec {
 func (c *Config) outputs() []nn.Output {
 	var out []nn.Output
 	for _, name := range []string{outputQ, outputK, outputV} {
-		out = append(out, nn.Output{Name: name, Width: c.HiddenSize, DType: tensor.F32})
+		out = append(out, nn.Output{Name: name, Width: c.HiddenSize, DType: c.DType})
 	}
 	return out
 }
 
 func (c *Config) slots() run.Slots {
-	residual := nn.Output{Name: outputResidual, Width: c.HiddenSize, DType: tensor.F32}
+	residual := nn.Output{Name: outputResidual, Width: c.HiddenSize, DType: c.DType}
 	return run.Slots{{Path: BlockPath, Tokens: c.VocabSize, Outputs: append(c.outputs(), residual)}}
 }
 

@@ -26,6 +26,8 @@ var classes = []string{classMaskedLM, classClassifier}
 
 // Config holds what a config.json says about the computation.
 type Config struct {
+	// DType is the type of the checkpoint's tensors, in which the model computes.
+	DType tensor.DType
 	// VocabSize is the number of token ids, HiddenSize the width of the residual
 	// stream, IntermediateSize that of the MLP.
 	VocabSize, HiddenSize, IntermediateSize int
@@ -86,10 +88,10 @@ func ParseConfig(cfg architectures.Config) (*Config, error) {
 	if err := o.Check(settings.Common, settings.NotSeq2Seq, neutral); err != nil {
 		return nil, err
 	}
-	if _, err := o.DType(tensor.F32); err != nil {
+	c := &Config{}
+	if c.DType, err = o.DType(tensor.F32, tensor.BF16, tensor.F16); err != nil {
 		return nil, err
 	}
-	c := &Config{}
 	c.VocabSize = o.Size("vocab_size", settings.Required, maxVocab)
 	c.HiddenSize = o.Size("hidden_size", settings.Required, maxHidden)
 	c.Layers = o.Size("num_hidden_layers", settings.Required, maxLayers)

@@ -1,7 +1,8 @@
 // Package esm is the architecture of ESM-2, a family of protein language models
 // (Lin et al., 2023): encoder layers with norms in front of attention and MLP and
 // with rotary positions. It follows EsmForMaskedLM and EsmForSequenceClassification
-// of Hugging Face transformers, with F32 weights.
+// of Hugging Face transformers, with F32, BF16 or F16 weights; in 16-bit types it
+// rounds where they round.
 //
 // Importing the package registers the family as "esm".
 //

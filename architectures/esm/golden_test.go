@@ -12,4 +12,4 @@ const goldenDir = "testdata/golden"
 
 func modelDir(name string) string { return filepath.Join(goldenDir, name) }
 
-func TestGoldenForward(t *testing.T) { goldens.Forward(t, goldenDir, modelDir, 6, "logits") }
+func TestGoldenForward(t *testing.T) { goldens.Forward(t, goldenDir, modelDir, 8, "logits") }

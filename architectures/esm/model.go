@@ -106,7 +106,8 @@ func (c *Config) head(u *run.Uploader) []nn.RowLocal {
 		u.Linear("lm_head.dense", true),
 		nn.Activation{Function: nn.GELUStepwise},
 		u.LayerNorm("lm_head.layer_norm", c.NormEpsilon),
-		u.Matrix(decoder, "lm_head.bias"),
+		u.Matrix(decoder, ""),
+		u.Sum("lm_head.bias"), // the reference rounds what is before
 	}
 }
 
@@ -189,7 +190,7 @@ func (m *Model) dropped(p *run.Pass, k *batch.Call) (nn.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := host.Float32s()
+	values, round := run.Floats(host), rounding(m.cfg.DType)
 	for b := range k.Batch {
 		seen, masks := 0, 0
 		for t := range k.Length {
@@ -212,11 +213,19 @@ func (m *Model) dropped(p *run.Pass, k *batch.Call) (nn.Array, error) {
 				clear(row)
 			}
 			for j, v := range row {
-				row[j] = float32(v*trained) / left
+				row[j] = float32(v * trained)
 			}
+			round(row)
+			for j, v := range row {
+				row[j] = v / left
+			}
+			round(row)
 		}
 	}
-	return p.S.FromHost(host), p.S.Err()
+	if host, err = tensor.FromFloat32s(values, k.Rows(), m.cfg.HiddenSize); err != nil {
+		return nil, err
+	}
+	return p.S.Cast(p.S.FromHost(host), m.cfg.DType), p.S.Err()
 }
 
 // Forward runs the model once on a whole batch. Errors about inputs wrap
@@ -238,7 +247,7 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (out archi
 			out = nil
 		}
 	}()
-	hostCos, hostSin, err := c.Rope.Tables(k.Positions)
+	hostCos, hostSin, err := c.rotary(k.Positions)
 	if err != nil {
 		return nil, err
 	}

@@ -250,6 +250,8 @@ CASES["esm"] = family(tf.EsmConfig, tf.EsmForMaskedLM, "encoder", ESM, {
     "untied": {"tie_word_embeddings": False, "hidden_size": 32, "num_attention_heads": 2},
     "classifier": {"model": tf.EsmForSequenceClassification, "num_labels": 3, "left": False},
     "two_labels": {"model": tf.EsmForSequenceClassification, "left": False, "rewrite": old_esm},
+    "bf16": {"dtype": BF16},
+    "f16": {"dtype": F16},
 }, mask_token=18, pad=1, ids=(2, 18))
 
 def untie(folder):
