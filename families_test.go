@@ -9,40 +9,7 @@ import (
 	compress "github.com/hfcompress/compress"
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/finitepass"
-	"github.com/hfcompress/compress/validation"
 )
-
-// TestPhonemeModel takes the trained model of g2p_en through the road: both
-// embeddings and both input projections become tables.
-func TestPhonemeModel(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"config.json", "model.safetensors"} {
-		write(t, filepath.Join(dir, name), read(t, filepath.Join("architectures/gru/testdata/g2p_en", name)))
-	}
-	out := filepath.Join(t.TempDir(), "package")
-	o := quick(compress.Options{Out: out, Require: compress.RequireBitwise})
-	result, err := compress.Local(context.Background(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer result.Close()
-	values := result.Report.Values
-	// 834,890 values before: each embedding, projection and bias goes, and a table
-	// of 768 columns comes for 29 and for 74 tokens.
-	if result.Status != finitepass.Compressed || values.Before != 834890 || values.Saved() != 182528+159488 {
-		t.Fatalf("%s: %d values before, %d saved", result.Status, values.Before, values.Saved())
-	}
-	t.Logf("%.2f %% of the values saved", 100*float64(values.Saved())/float64(values.Before))
-
-	loaded, err := compress.Load(context.Background(), out, compress.LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer loaded.Close()
-	for _, e := range validation.Generate(loaded.Inputs(), validation.Options{MaxPositions: 200, MaxSingles: 4}) {
-		same(t, e.Name, result.Model, loaded, e.Inputs)
-	}
-}
 
 // TestCellModel takes a model of the shape of UCE's through the road: vectors of
 // 40 columns become a table of 12.
