@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 
 	compress "github.com/hfcompress/compress"
 	"github.com/hfcompress/compress/pack/archive"
@@ -99,6 +100,11 @@ func (a *app) openArchive(path string, bases []string, workers int) (*chain, err
 	if need, ok := c.Base(); ok && len(bases) > 0 {
 		if _, given := byDigest[need]; !given {
 			return nil, errors.Join(fmt.Errorf("%s: %w: it was made against %v, which is not among those given", path, archive.ErrBase, need), c.Close())
+		}
+	}
+	for _, b := range bases {
+		if !slices.ContainsFunc(c.opened, func(r *archive.Reader) bool { return byDigest[r.Digest()] == b }) {
+			fmt.Fprintf(a.stderr, "hfcompress: --base %s is ignored: %s does not need it\n", b, path)
 		}
 	}
 	return c, nil

@@ -47,6 +47,7 @@ func run() int {
 	if width, height, err := term.GetSize(int(os.Stderr.Fd())); err == nil {
 		a.terminal = width > 0 && height > 0
 	}
+	a.outTerminal = term.IsTerminal(int(os.Stdout.Fd()))
 	return a.execute(ctx, os.Args[1:])
 }
 
@@ -54,7 +55,8 @@ func run() int {
 type app struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
-	terminal       bool
+	terminal       bool // standard error is one that shows bars
+	outTerminal    bool // standard output is one
 }
 
 func (a *app) execute(ctx context.Context, args []string) int {

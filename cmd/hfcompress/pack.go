@@ -35,7 +35,8 @@ func (a *app) packCommand() *cobra.Command {
 		Long: `pack writes an archive of files and whole directories: names and permissions are
 kept, content that occurs twice is stored once, and links of the Hub's cache are
 followed. With --base, tensors that also are in another archive are stored as
-differences from it; that archive is then needed to unpack.
+differences from it; that archive is then needed to unpack. -o - writes the
+archive to standard output. Directories without files are not kept.
 
 With --compare FILE nothing is written but a table, and with --html a page, that
 hold the levels against reference methods on the tensors of one file.`,
@@ -54,6 +55,8 @@ hold the levels against reference methods on the tensors of one file.`,
 				return usagef("--html goes with --compare FILE")
 			case f.workers < 0:
 				return usagef("--workers must not be negative")
+			case f.out == "-" && f.json:
+				return usagef("-o - and --json both write to standard output")
 			case len(args) == 0:
 				return usagef("nothing to pack: give files or directories")
 			}
@@ -61,7 +64,7 @@ hold the levels against reference methods on the tensors of one file.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&f.out, "output", "o", "", "the archive to write (default: named after the only source)")
+	fs.StringVarP(&f.out, "output", "o", "", "the archive to write, - for standard output (default: named after the only source)")
 	fs.StringVar(&f.level, "level", "fast", "fast, dense or max")
 	fs.StringArrayVar(&f.bases, "base", nil, "archive to store differences from; again for the base of that")
 	fs.BoolVar(&f.overwrite, "overwrite", false, "replace an existing archive")
@@ -133,16 +136,29 @@ func (a *app) pack(ctx context.Context, sources []string, f *packFlags) error {
 		show.observe(compress.Event{Stage: compress.StagePack, Item: file, Done: before + done, Total: total, Unit: "bytes"})
 	}
 	start := time.Now()
-	stats, err := archive.Pack(ctx, out, sources, o)
+	var stats archive.Stats
+	said := a.stdout
+	if out == "-" {
+		if a.outTerminal {
+			return usagef("-o -: standard output is a terminal; send it to a file or a program")
+		}
+		said, out = a.stderr, "standard output"
+		stats, err = archive.PackTo(ctx, a.stdout, sources, o.Options)
+	} else {
+		stats, err = archive.Pack(ctx, out, sources, o)
+	}
 	show.stop()
 	if err != nil {
 		return existing(err, f.overwrite)
 	}
 	took := time.Since(start)
+	if said == a.stderr && f.quiet {
+		return nil
+	}
 	if f.json {
 		return a.printJSON(packed{out, stats, stats.Digest.String(), took.Seconds()})
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(said, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "packed\t%s with %s, %s bytes\n", things(stats.Files, "file"), things(stats.Tensors, "tensor"), count(stats.Bytes))
 	fmt.Fprintf(w, "archive\t%s, %s bytes (%s)\n", out, count(stats.Stored), percent(stats.Stored, stats.Bytes))
 	if stats.Repeated > 0 {
@@ -150,6 +166,14 @@ func (a *app) pack(ctx context.Context, sources []string, f *packFlags) error {
 	}
 	if stats.Deltas > 0 {
 		fmt.Fprintf(w, "\t%s bytes are stored as differences from the base\n", count(stats.Deltas))
+	}
+	if o.Base != nil && !stats.Base {
+		fmt.Fprintf(w, "\tnothing in the base was of use: it is not needed to unpack\n")
+	}
+	if stats.EmptyDirs == 1 {
+		fmt.Fprintf(w, "\t1 directory without files is not kept\n")
+	} else if stats.EmptyDirs > 1 {
+		fmt.Fprintf(w, "\t%s directories without files are not kept\n", count(int64(stats.EmptyDirs)))
 	}
 	fmt.Fprintf(w, "digest\t%v\n", stats.Digest)
 	fmt.Fprintf(w, "took\t%s\n", took.Round(time.Millisecond))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,14 +30,11 @@ type PackOptions struct {
 // source whose identity, size or time of modification changes while it is read
 // gives an error that wraps [ErrChanged].
 func Pack(ctx context.Context, dest string, paths []string, o PackOptions) (stats Stats, err error) {
-	sources, err := Sources(paths...)
+	list, empty, err := packable(paths)
 	if err != nil {
 		return stats, err
 	}
-	if len(sources) == 0 {
-		return stats, errors.New("there is nothing to pack")
-	}
-	if err := mayReplace(dest, sources, o); err != nil {
+	if err := mayReplace(dest, list, o); err != nil {
 		return stats, err
 	}
 	f, err := createTemp(dest)
@@ -51,18 +49,10 @@ func Pack(ctx context.Context, dest string, paths []string, o PackOptions) (stat
 		}
 	}()
 	buffered := bufio.NewWriterSize(f, 1<<18)
-	w, err := NewWriter(buffered, o.Options)
-	if err != nil {
+	if stats, err = packTo(ctx, buffered, list, o.Options); err != nil {
 		return stats, err
 	}
-	for _, s := range sources {
-		if err = w.addSource(ctx, s); err != nil {
-			break
-		}
-	}
-	if err := errors.Join(err, ignoreRepeated(w.Close(), err)); err != nil {
-		return stats, err
-	}
+	stats.EmptyDirs = empty
 	if err := buffered.Flush(); err != nil {
 		return stats, err
 	}
@@ -75,7 +65,42 @@ func Pack(ctx context.Context, dest string, paths []string, o PackOptions) (stat
 	if err := publish(temp, dest, o.Overwrite); err != nil {
 		return stats, err
 	}
-	return w.Stats(), syncDir(filepath.Dir(dest))
+	return stats, syncDir(filepath.Dir(dest))
+}
+
+// PackTo writes the archive of files and directories (see [Sources]) to w, front
+// to back. After an error, what was written is no archive: readers refuse it.
+func PackTo(ctx context.Context, w io.Writer, paths []string, o Options) (Stats, error) {
+	list, empty, err := packable(paths)
+	if err != nil {
+		return Stats{}, err
+	}
+	stats, err := packTo(ctx, w, list, o)
+	stats.EmptyDirs = empty
+	return stats, err
+}
+
+// packable lists the files of paths, of which there must be some.
+func packable(paths []string) (list []Source, empty int, err error) {
+	list, empty, err = sources(paths)
+	if err == nil && len(list) == 0 {
+		err = errors.New("there is nothing to pack")
+	}
+	return list, empty, err
+}
+
+func packTo(ctx context.Context, dst io.Writer, list []Source, o Options) (Stats, error) {
+	w, err := NewWriter(dst, o)
+	if err != nil {
+		return Stats{}, err
+	}
+	for _, s := range list {
+		if err = w.addSource(ctx, s); err != nil {
+			break
+		}
+	}
+	err = errors.Join(err, ignoreRepeated(w.Close(), err))
+	return w.Stats(), err
 }
 
 // ignoreRepeated drops the error of a Close that repeats an earlier one.

@@ -43,6 +43,11 @@ type Stats struct {
 	// already, or in the base. Deltas is how many were stored as differences.
 	Repeated int64 `json:"repeated"`
 	Deltas   int64 `json:"deltas"`
+	// Base says whether reading needs the base: not if nothing in it was of use.
+	Base bool `json:"base"`
+	// EmptyDirs is how many directories were left out because there is no file in
+	// them; of [Pack] and [PackTo] only.
+	EmptyDirs int `json:"empty_dirs"`
 	// Digest identifies the archive.
 	Digest Digest `json:"digest"`
 }
@@ -380,6 +385,10 @@ func (w *Writer) writeIndex() error {
 	for i, s := range w.outs {
 		e := &w.x.streams[i]
 		e.digest, e.data, e.table = s.digest, s.data, s.table
+		w.stats.Base = w.stats.Base || e.needsBase()
+	}
+	if !w.stats.Base {
+		w.x.base = nil
 	}
 	for i := range w.x.files {
 		f := &w.x.files[i]
