@@ -48,16 +48,18 @@ func (family) New(cfg architectures.Config) (architectures.Blueprint, error) {
 type Blueprint struct {
 	cfg          Config
 	weight, bias string // endings of the layers' norms' parameters
+	frequencies  string // the tensor of the rotary frequencies, empty when they are computed
 }
 
 // Config returns the settings that the blueprint was made from.
 func (b *Blueprint) Config() Config { return b.cfg }
 
-// ForNames follows a checkpoint in how the layers' norms spell their parameters:
-// transformers 5 writes gamma and beta.
+// ForNames follows a checkpoint in how the layers' norms spell their parameters,
+// where transformers 5 writes gamma and beta, and in where the rotary frequencies
+// are: what a checkpoint holds is read, as the reference does.
 func (b *Blueprint) ForNames(have []string) architectures.Blueprint {
 	view := *b
-	view.weight, view.bias = ".weight", ".bias"
+	view.weight, view.bias, view.frequencies = ".weight", ".bias", storedFrequencies(have)
 	if slices.ContainsFunc(have, func(name string) bool { return strings.HasSuffix(name, "LayerNorm.gamma") }) {
 		view.weight, view.bias = ".gamma", ".beta"
 	}
@@ -66,10 +68,10 @@ func (b *Blueprint) ForNames(have []string) architectures.Blueprint {
 
 func layerName(i int) string { return fmt.Sprintf("esm.encoder.layer.%d.", i) }
 
-// Params lists the checkpoint's tensors: embedding, layers in order, final norm
-// and the head over the vocabulary or the classes. Checkpoints carry tensors that are not read: rotary frequencies, which
-// are computed; a position table, which rotary models do not use; and the contact
-// head.
+// Params lists the checkpoint's tensors: embedding, rotary frequencies, layers in
+// order, final norm and the head over the vocabulary or the classes. Checkpoints
+// carry tensors that are not read: the frequencies beside further layers; a
+// position table, which rotary models do not use; and the contact head.
 func (b *Blueprint) Params() []loader.Param {
 	c := &b.cfg
 	var out []loader.Param
@@ -88,10 +90,10 @@ func (b *Blueprint) Params() []loader.Param {
 
 	add(embeddingName, c.VocabSize, c.HiddenSize)
 	for _, stored := range []string{"esm.embeddings.position_embeddings.weight", "esm.embeddings.position_ids",
-		"esm.rotary_embeddings.inv_freq", "esm.encoder.layer.*.attention.self.rotary_embeddings.inv_freq",
 		"esm.contact_head.regression.weight", "esm.contact_head.regression.bias"} {
 		ignore(stored)
 	}
+	out = append(out, b.frequencyParams()...)
 	for i := range c.Layers {
 		at := layerName(i)
 		norm(at+"attention.LayerNorm", b.weight, b.bias)
@@ -102,7 +104,6 @@ func (b *Blueprint) Params() []loader.Param {
 		norm(at+"LayerNorm", b.weight, b.bias)
 		linear(at+"intermediate.dense", c.HiddenSize, c.IntermediateSize)
 		linear(at+"output.dense", c.IntermediateSize, c.HiddenSize)
-		ignore(at + "attention.self.rotary_embeddings.inv_freq")
 	}
 	norm("esm.encoder.emb_layer_norm_after", ".weight", ".bias")
 	if c.Labels > 0 {

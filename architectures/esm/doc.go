@@ -14,7 +14,9 @@
 // heads, length, length]. Rows of positions that the mask hides have no meaning:
 // they are computed from their own tokens, while the reference sets them to zero.
 // Nothing that is shown depends on them. Neither has the class of a sequence whose
-// first position is hidden. The contact head is not computed.
+// first position is hidden. The contact head is not computed. Rotary frequencies
+// are those that the checkpoint holds, where it does, as the reference takes them:
+// the published ones were rounded to F16 once.
 //
 // # Token dropout and the finite block
 //

@@ -32,6 +32,8 @@ type Model struct {
 	layers []layer
 	norm   *nn.LayerNorm
 	head   []nn.RowLocal
+	// frequencies are the angles per position of the rotary pairs.
+	frequencies []float32
 
 	sessionBytes float64 // the constant, but for tests
 }
@@ -53,6 +55,9 @@ func (b *Blueprint) Build(dev nn.Device, weights architectures.Weights, blocks m
 		return nil, err
 	}
 	m := &Model{cfg: *c, dev: dev, block: given[0], sessionBytes: run.SessionBytes}
+	if m.frequencies, err = b.readFrequencies(weights); err != nil {
+		return nil, err
+	}
 	u := run.NewUploader(dev, weights, b.Params())
 	for i := range c.Layers {
 		at := layerName(i)
@@ -247,7 +252,7 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (out archi
 			out = nil
 		}
 	}()
-	hostCos, hostSin, err := c.rotary(k.Positions)
+	hostCos, hostSin, err := m.rotary(k.Positions)
 	if err != nil {
 		return nil, err
 	}

@@ -230,11 +230,11 @@ ESM = dict(vocab_size=19, mask_token_id=18, pad_token_id=1, hidden_size=24, num_
 
 
 def old_esm(folder):
-    """The names of the published checkpoints: frequencies in every layer, positions that nothing reads."""
+    """The names of the published checkpoints: frequencies in every layer, once rounded to F16, positions that nothing reads."""
     def change(t):
         t = {k.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias"): v
              for k, v in t.items() if "inv_freq" not in k}
-        freq = 1.0 / (10000.0 ** (torch.arange(0, 8, 2, dtype=torch.float) / 8))
+        freq = (1.0 / (10000.0 ** (torch.arange(0, 8, 2, dtype=torch.float) / 8)) + 1e-3).half().float()
         for i in range(ESM["num_hidden_layers"]):
             t[f"esm.encoder.layer.{i}.attention.self.rotary_embeddings.inv_freq"] = freq
         t["esm.embeddings.position_embeddings.weight"] = torch.ones(20, 24)
@@ -245,11 +245,11 @@ def old_esm(folder):
 
 CASES["esm"] = family(tf.EsmConfig, tf.EsmForMaskedLM, "encoder", ESM, {
     "plain": {},
-    "old_names": {"rewrite": old_esm},
+    "old_names": {"prepare": old_esm},
     "no_dropout": {"token_dropout": False},
     "untied": {"tie_word_embeddings": False, "hidden_size": 32, "num_attention_heads": 2},
     "classifier": {"model": tf.EsmForSequenceClassification, "num_labels": 3, "left": False},
-    "two_labels": {"model": tf.EsmForSequenceClassification, "left": False, "rewrite": old_esm},
+    "two_labels": {"model": tf.EsmForSequenceClassification, "left": False, "prepare": old_esm},
     "bf16": {"dtype": BF16},
     "f16": {"dtype": F16},
 }, mask_token=18, pad=1, ids=(2, 18))
