@@ -26,7 +26,7 @@ if (lid.x < 8u) {
 	part[lid.x] = lane;
 }
 BARRIER();
-total = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+total = ((part[0u] + part[1u]) + (part[2u] + part[3u])) + ((part[4u] + part[5u]) + (part[6u] + part[7u]));
 BARRIER();
 `
 }

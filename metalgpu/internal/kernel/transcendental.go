@@ -34,26 +34,24 @@ var transcendental = []function{
 	q = q * r + ` + c(0.0416664641974056923) + `;
 	q = q * r + ` + c(0.16666666681704215) + `;
 	q = q * r + ` + c(0.500000001353872989) + `;
-	float p = (r * r) * q + r;
-	p = p + 1.0f;
+	float y = (r * r) * q + r;
+	y = y + 1.0f;
 	int first = n >> 1;
-	p = p * power2(first);
-	return p * power2(n - first);
+	y = y * power2(first);
+	return y * power2(n - first);
 }`},
 
-	// Pairs. pairMul multiplies (h, l) by (bh, bl); pairAdd adds (bh, bl), which
-	// must not be larger in its exponent than h by far: the sums are exact for any
-	// order of magnitude.
+	// Pairs. pairMul multiplies (h, l) by (bh, bl), pairAdd adds (bh, bl) to it.
 	{"pairMul", `FN void pairMul(INOUT(float, h), INOUT(float, l), float bh, float bl) {
-	float p = h * bh;
+	float m = h * bh;
 	float ah = U2F(F2U(h) & 0xfffff000u);
 	float al = h - ah;
 	float ch = U2F(F2U(bh) & 0xfffff000u);
 	float cl = bh - ch;
-	float e = ((ah * ch - p) + ah * cl + al * ch) + al * cl;
+	float e = ((ah * ch - m) + ah * cl + al * ch) + al * cl;
 	e = e + (h * bl + l * bh);
-	h = p + e;
-	l = e - (h - p);
+	h = m + e;
+	l = e - (h - m);
 }`},
 	{"pairAdd", `FN void pairAdd(INOUT(float, h), INOUT(float, l), float bh, float bl) {
 	float s = h + bh;
@@ -239,6 +237,13 @@ func errorFunction() string {
 	float a = U2F(F2U(x) & 0x7fffffffu);
 	if (a >= ` + c(3.9192058) + `) {
 		return U2F(sign | 0x3f800000u);
+	}
+	if (a < ` + c(0x1p-30) + `) {
+		// a times two over the root of pi, away from where a low part would be lost below 2^-126.
+		float ph = ` + c(float32(erf[0][0])) + `;
+		float pl = ` + c(float32(erf[0][0]-float64(float32(erf[0][0])))) + `;
+		pairMul(ph, pl, a * ` + c(0x1p64) + `, 0.0f);
+		return U2F(sign | F2U(ph * ` + c(0x1p-64) + `));
 	}
 	float t = a;
 	float u = 0.0f;

@@ -170,11 +170,11 @@ FN float exponential(float x) {
 	q = q * r + U2F(0x3d2aaa74u);
 	q = q * r + U2F(0x3e2aaaabu);
 	q = q * r + U2F(0x3f000000u);
-	float p = (r * r) * q + r;
-	p = p + 1.0f;
+	float y = (r * r) * q + r;
+	y = y + 1.0f;
 	int first = n >> 1;
-	p = p * power2(first);
-	return p * power2(n - first);
+	y = y * power2(first);
+	return y * power2(n - first);
 }
 kernel void attention_softmax(
 device const uint* mask [[buffer(0)]],

@@ -229,7 +229,7 @@ if (lid.x < 8u) {
 	part[lid.x] = lane;
 }
 BARRIER();
-total = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+total = ((part[0u] + part[1u]) + (part[2u] + part[3u])) + ((part[4u] + part[5u]) + (part[6u] + part[7u]));
 BARRIER();
 float mean = quotient(total, float(p.width));
 lane = 0.0f;
@@ -251,7 +251,7 @@ if (lid.x < 8u) {
 	part[lid.x] = lane;
 }
 BARRIER();
-total = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+total = ((part[0u] + part[1u]) + (part[2u] + part[3u])) + ((part[4u] + part[5u]) + (part[6u] + part[7u]));
 BARRIER();
 float deviation = root(quotient(total, float(p.width)) + p.eps);
 for (uint i = lid.x; i < p.width; i += 256u) {

@@ -146,6 +146,50 @@ FN float quotient(float a, float b) {
 	}
 	return U2F(sign | (high + r));
 }
+FN float root(float x) {
+	uint m = F2U(x);
+	if ((m & 0x7fffffffu) == 0u) {
+		return x;
+	}
+	if (m > 0x7f800000u) {
+		return U2F(0x7fc00000u);
+	}
+	if (m == 0x7f800000u) {
+		return x;
+	}
+	int e = int(m >> 23u) - 150;
+	if (m < 0x800000u) {
+		uint s = shiftOf(m);
+		m = m << s;
+		e = -149 - int(s);
+	} else {
+		m = (m & 0x7fffffu) | 0x800000u;
+	}
+	// x = m 2^e. An odd e makes m 2^25 a square times an even power of two.
+	float f = U2F((m & 0x7fffffu) | 0x3f800000u);
+	if ((e & 1) == 0) {
+		m = m << 1u;
+		e -= 1;
+		f = f * 2.0f;
+	}
+	float y = U2F(0x5f3759dfu - (F2U(f) >> 1u));
+	float g = f * 0.5f;
+	y = y * (1.5f - g * (y * y));
+	y = y * (1.5f - g * (y * y));
+	y = y * (1.5f - g * (y * y));
+	uint s = uint((f * y) * 16777216.0f);
+	uint left = (m << 25u) - s * s;
+	while (left >= 0x80000000u) {
+		s -= 1u;
+		left += 2u * s + 1u;
+	}
+	while (left > 2u * s) {
+		left -= 2u * s + 1u;
+		s += 1u;
+	}
+	// A root of 25 bits is never halfway between two numbers of 24.
+	return U2F((uint((e - 25) / 2 + 150) << 23u) + ((s + 1u) >> 1u));
+}
 FN float power2(int n) {
 	return U2F(uint(n + 127) << 23u);
 }
@@ -169,22 +213,22 @@ FN float exponential(float x) {
 	q = q * r + U2F(0x3d2aaa74u);
 	q = q * r + U2F(0x3e2aaaabu);
 	q = q * r + U2F(0x3f000000u);
-	float p = (r * r) * q + r;
-	p = p + 1.0f;
+	float y = (r * r) * q + r;
+	y = y + 1.0f;
 	int first = n >> 1;
-	p = p * power2(first);
-	return p * power2(n - first);
+	y = y * power2(first);
+	return y * power2(n - first);
 }
 FN void pairMul(INOUT(float, h), INOUT(float, l), float bh, float bl) {
-	float p = h * bh;
+	float m = h * bh;
 	float ah = U2F(F2U(h) & 0xfffff000u);
 	float al = h - ah;
 	float ch = U2F(F2U(bh) & 0xfffff000u);
 	float cl = bh - ch;
-	float e = ((ah * ch - p) + ah * cl + al * ch) + al * cl;
+	float e = ((ah * ch - m) + ah * cl + al * ch) + al * cl;
 	e = e + (h * bl + l * bh);
-	h = p + e;
-	l = e - (h - p);
+	h = m + e;
+	l = e - (h - m);
 }
 FN void pairAdd(INOUT(float, h), INOUT(float, l), float bh, float bl) {
 	float s = h + bh;
@@ -258,6 +302,13 @@ FN float errorFunction(float x) {
 	float a = U2F(F2U(x) & 0x7fffffffu);
 	if (a >= U2F(0x407ad445u)) {
 		return U2F(sign | 0x3f800000u);
+	}
+	if (a < U2F(0x30800000u)) {
+		// a times two over the root of pi, away from where a low part would be lost below 2^-126.
+		float ph = U2F(0x3f906ebbu);
+		float pl = U2F(0xb37bd64eu);
+		pairMul(ph, pl, a * U2F(0x5f800000u), 0.0f);
+		return U2F(sign | F2U(ph * U2F(0x1f800000u)));
 	}
 	float t = a;
 	float u = 0.0f;

@@ -224,22 +224,22 @@ FN float exponential(float x) {
 	q = q * r + U2F(0x3d2aaa74u);
 	q = q * r + U2F(0x3e2aaaabu);
 	q = q * r + U2F(0x3f000000u);
-	float p = (r * r) * q + r;
-	p = p + 1.0f;
+	float y = (r * r) * q + r;
+	y = y + 1.0f;
 	int first = n >> 1;
-	p = p * power2(first);
-	return p * power2(n - first);
+	y = y * power2(first);
+	return y * power2(n - first);
 }
 FN void pairMul(INOUT(float, h), INOUT(float, l), float bh, float bl) {
-	float p = h * bh;
+	float m = h * bh;
 	float ah = U2F(F2U(h) & 0xfffff000u);
 	float al = h - ah;
 	float ch = U2F(F2U(bh) & 0xfffff000u);
 	float cl = bh - ch;
-	float e = ((ah * ch - p) + ah * cl + al * ch) + al * cl;
+	float e = ((ah * ch - m) + ah * cl + al * ch) + al * cl;
 	e = e + (h * bl + l * bh);
-	h = p + e;
-	l = e - (h - p);
+	h = m + e;
+	l = e - (h - m);
 }
 FN void pairAdd(INOUT(float, h), INOUT(float, l), float bh, float bl) {
 	float s = h + bh;
@@ -313,6 +313,13 @@ FN float errorFunction(float x) {
 	float a = U2F(F2U(x) & 0x7fffffffu);
 	if (a >= U2F(0x407ad445u)) {
 		return U2F(sign | 0x3f800000u);
+	}
+	if (a < U2F(0x30800000u)) {
+		// a times two over the root of pi, away from where a low part would be lost below 2^-126.
+		float ph = U2F(0x3f906ebbu);
+		float pl = U2F(0xb37bd64eu);
+		pairMul(ph, pl, a * U2F(0x5f800000u), 0.0f);
+		return U2F(sign | F2U(ph * U2F(0x1f800000u)));
 	}
 	float t = a;
 	float u = 0.0f;
