@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"text/tabwriter"
 
@@ -31,7 +32,8 @@ the package's directory, and the package counts as validated on that device too.
 Of an archive, it decodes everything and compares all checksums and digests.`,
 		Args: exactly(1, "a package or an archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if isArchive(args[0]) {
+			// A package is a directory: a file is meant to be an archive.
+			if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
 				if against != "" {
 					return usagef("--against is for packages; an archive has the digests of its sources")
 				}
