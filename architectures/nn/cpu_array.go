@@ -21,6 +21,7 @@ type array struct {
 	other  *tensor.Tensor // all other types
 	matrix *gemm.Matrix   // uploaded AsMatrix
 	pooled *[]float32     // where f came from
+	freed  bool           // by [Trimmer]
 }
 
 func (a *array) Shape() tensor.Shape { return a.shape }
@@ -40,17 +41,28 @@ func (a *array) row(i int) []float32 {
 const pad = 16
 
 // pool keeps the storage of closed sessions for the next ones, by size class:
-// class c holds slices of 2^c values.
-type pool struct{ classes [48]sync.Pool }
+// classes are an eighth of a power of two apart, so that little is left unused.
+type pool struct{ classes [8 * 48]sync.Pool }
+
+// class returns the smallest class that holds n values, n ≥ 1, and its size.
+func class(n int) (class, size int) {
+	e := max(3, bits.Len(uint(n-1))) - 1 // sizes of 2^e to 2^(e+1) in steps of 2^(e−3)
+	step := 1 << max(0, e-3)
+	size = (n + step - 1) / step * step
+	return 8*e + (size-1)>>max(0, e-3)&7, size
+}
 
 // get returns storage for n values and pad more. The contents are undefined.
 func (p *pool) get(n int) *[]float32 {
-	class := bits.Len(uint(n + pad - 1))
+	class, size := class(n + pad)
 	if b, ok := p.classes[class].Get().(*[]float32); ok {
 		return b
 	}
-	b := make([]float32, 1<<class)
+	b := make([]float32, size)
 	return &b
 }
 
-func (p *pool) put(b *[]float32) { p.classes[bits.Len(uint(len(*b)-1))].Put(b) }
+func (p *pool) put(b *[]float32) {
+	class, _ := class(len(*b))
+	p.classes[class].Put(b)
+}

@@ -30,10 +30,7 @@ func (s *session) Close() error {
 	if !s.closed {
 		s.closed = true
 		for _, a := range s.arrays {
-			a.f, a.other = nil, nil
-			if a.pooled != nil {
-				s.device.pool.put(a.pooled)
-			}
+			s.free(a)
 		}
 		s.arrays = nil
 	}
@@ -97,6 +94,8 @@ func (s *session) operand(op, name string, x Array) *array {
 		s.fail(op, fmt.Errorf("%w: %s belongs to another device", ErrOperand, name))
 	case a.session != nil && a.session != s:
 		s.fail(op, fmt.Errorf("%w: %s belongs to another session", ErrOperand, name))
+	case a.freed:
+		s.fail(op, fmt.Errorf("%w: %s was freed", ErrOperand, name))
 	default:
 		return a
 	}

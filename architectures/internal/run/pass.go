@@ -68,9 +68,20 @@ func (p *Pass) Use(bytes float64) { p.used += bytes }
 // Room makes room for results of so many bytes: when the session would exceed
 // its bound, the pass goes on in a new one. live are all the arrays that the pass
 // needs of the old session; they are replaced by arrays of the session that the
-// pass then has.
+// pass then has. A session that is an [nn.Trimmer] frees the others earlier.
 func (p *Pass) Room(bytes float64, live ...*nn.Array) error {
 	if p.used += bytes; p.used <= p.bound {
+		if t, ok := p.S.(nn.Trimmer); ok {
+			var keep []nn.Array
+			for _, f := range p.fixed {
+				keep = append(keep, *f.at)
+			}
+			for _, a := range live {
+				keep = append(keep, *a)
+			}
+			t.Trim(keep...)
+			p.used = bytes
+		}
 		return p.S.Err()
 	}
 	host := make([]*tensor.Tensor, len(live))
