@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,6 +81,15 @@ func TestConvolveLong(t *testing.T) {
 		if !tensor.BitEqual(alone, f32(t, got.Float32s()[first:first+part*width], part, width)) {
 			t.Errorf("%v: the first %d rows alone differ", c, part)
 		}
+	}
+	// No rows, and a filter without any.
+	empty, none := f32(t, nil, 0, width), f32(t, make([]float32, width), width)
+	if got := convolveLong(t, dev, empty, f32(t, make([]float32, width), 1, width), none, 1); got.Len() != 0 {
+		t.Errorf("of no rows: %v", got)
+	}
+	ones := f32(t, slices.Repeat([]float32{1}, 2*width), 2, width)
+	if got := convolveLong(t, dev, ones, empty, f32(t, slices.Repeat([]float32{3}, width), width), 2); !slices.Equal(got.Float32s(), slices.Repeat([]float32{3}, 2*width)) {
+		t.Errorf("with no filter: %v", got.Float32s())
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)[:8]); got != "030c6a9c7b7a914d" {
 		t.Errorf("digest %s", got)

@@ -19,8 +19,8 @@ func (s *session) float(op, name string, x Array) *array {
 	return a
 }
 
-// neighbours is how many columns one task convolves one after the other: their
-// values share cache lines.
+// neighbours is how many columns one task convolves, one after the other: their
+// values share cache lines, and are copied together.
 const neighbours = 8
 
 func (s *session) ConvolveLong(u Array, in LongConvolution) Array {
@@ -49,36 +49,47 @@ func (s *session) ConvolveLong(u Array, in LongConvolution) Array {
 	if out == nil {
 		return dead
 	}
-	length := x.rows() / in.Batch
+	rows, length := x.rows(), x.rows()/in.Batch
 	taps := min(filter.rows(), LongFilterRows(length))
-	var channels sync.Pool // each holds scratch for one goroutine
+	var channels sync.Pool // each is scratch for one task
 	s.run((width+neighbours-1)/neighbours, func(task int) {
+		lo := task * neighbours
+		n := min(neighbours, width-lo)
 		channel, ok := channels.Get().(*longconv.Channel)
 		if !ok {
 			channel = new(longconv.Channel)
 		}
-		defer channels.Put(channel)
-		storage := s.device.pool.get(max(taps, length))
-		defer s.device.pool.put(storage)
-		for c := task * neighbours; c < min((task+1)*neighbours, width); c++ {
-			column := (*storage)[:taps]
-			for i := range column {
-				column[i] = filter.f[i*width+c]
-			}
-			channel.SetFilter(column, length)
+		left, right := s.device.pool.get(n*taps), s.device.pool.get(n*rows)
+		filters, columns := (*left)[:n*taps], (*right)[:n*rows]
+		gatherColumns(filters, filter.f, taps, lo, n, width)
+		gatherColumns(columns, x.f, rows, lo, n, width)
+		for c := range n {
+			channel.SetFilter(filters[c*taps:(c+1)*taps], length)
 			for b := range in.Batch {
-				column, at := (*storage)[:length], b*length*width+c
-				for i := range column {
-					column[i] = x.f[at+i*width]
-				}
-				channel.Convolve(column, column, skip.f[c])
-				for i, v := range column {
-					out.f[at+i*width] = canonical(v)
-				}
+				sequence := columns[c*rows+b*length:][:length]
+				channel.Convolve(sequence, sequence, skip.f[lo+c])
 			}
 		}
+		for i := range rows {
+			for c, dst := 0, out.f[i*width+lo:][:n]; c < n; c++ {
+				dst[c] = canonical(columns[c*rows+i])
+			}
+		}
+		s.device.pool.put(left)
+		s.device.pool.put(right)
+		channels.Put(channel)
 	})
 	return s.finish(op, out)
+}
+
+// gatherColumns copies columns lo to lo+n of the first rows rows of src, which has
+// width columns, to dst, one column after the other.
+func gatherColumns(dst, src []float32, rows, lo, n, width int) {
+	for i := range rows {
+		for c, v := range src[i*width+lo:][:n] {
+			dst[c*rows+i] = v
+		}
+	}
 }
 
 func (s *session) Sine(x, w Array) Array {
