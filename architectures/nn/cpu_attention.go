@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/hfcompress/compress/internal/fmath"
 	"github.com/hfcompress/compress/internal/gemm"
@@ -23,6 +24,7 @@ type attention struct {
 	context        []float32
 	weights        []float32 // [Batch·Heads·T, S], or nil
 	qWidth, kWidth int
+	panels         *[]float32 // where keys lie that are in no cache
 }
 
 func (s *session) Attention(in AttentionInput) AttentionOutput {
@@ -35,6 +37,9 @@ func (s *session) Attention(in AttentionInput) AttentionOutput {
 		return none
 	}
 	a, err := s.attentionInput(op, in)
+	if a != nil && a.panels != nil {
+		defer s.device.pool.put(a.panels)
+	}
 	if s.err != nil {
 		return none
 	}
@@ -169,10 +174,35 @@ func (s *session) attentionKeys(op string, a *attention) error {
 	a.keys = k.rows() / a.Batch
 	a.seq = make([]sequence, a.Batch)
 	n := a.keys * a.kWidth
-	s.run(a.Batch, func(b int) {
-		a.seq[b].finite = true
-		a.seq[b].append(k.f[b*n:(b+1)*n], v.f[b*n:(b+1)*n], a.kWidth, 0, a.keys)
+	panels := (a.keys + keyPanel - 1) / keyPanel
+	size := panels * keyPanel * a.kWidth
+	a.panels = s.device.pool.get(a.Batch * size)
+	values := v.f
+	if all := len(values) + pad; cap(values) >= all {
+		values = values[:all]
+	} else { // an uploaded array
+		values = append(make([]float32, 0, all), values...)[:all]
+	}
+	infinite := make([]atomic.Bool, a.Batch)
+	for b := range a.seq {
+		a.seq[b] = sequence{keys: (*a.panels)[b*size : (b+1)*size], values: values[b*n:]}
+	}
+	s.run(a.Batch*panels, func(i int) {
+		b, p := i/panels, i%panels
+		lo, hi := p*keyPanel, min((p+1)*keyPanel, a.keys)
+		dst := a.seq[b].keys[lo*a.kWidth:][:keyPanel*a.kWidth]
+		if hi-lo < keyPanel {
+			clear(dst)
+		}
+		at, end := b*n+lo*a.kWidth, b*n+hi*a.kWidth
+		a.seq[b].panel(k.f[at:end], a.kWidth, lo)
+		if !finite(v.f[at:end]) {
+			infinite[b].Store(true)
+		}
 	})
+	for b := range a.seq {
+		a.seq[b].finite = !infinite[b].Load()
+	}
 	return s.ctx.Err()
 }
 

@@ -54,8 +54,14 @@ func (q *sequence) append(k, v []float32, width, length, limit int) {
 	q.grow(width, length, length+steps, limit)
 	copy(q.values[length*width:], v)
 	q.finite = q.finite && finite(v)
+	q.panel(k, width, length)
+}
+
+// panel puts positions of k, row-major, into the keys' panels from one on.
+func (q *sequence) panel(k []float32, width, first int) {
+	steps := len(k) / width
 	for t := 0; t < steps; {
-		pos := length + t
+		pos := first + t
 		dst := q.keys[pos/keyPanel*keyPanel*width+pos%keyPanel:]
 		if pos%keyPanel == 0 && steps-t >= keyPanel { // a whole panel
 			gemm.Transpose(dst, k[t*width:], keyPanel, width, width)

@@ -3,6 +3,7 @@ package gemm
 import (
 	"fmt"
 	"math"
+	"runtime"
 )
 
 // PanelWidth is the number of outputs that one panel holds side by side.
@@ -34,7 +35,7 @@ func Pack(w []float32, n, k int) *Matrix {
 		panic(fmt.Sprintf("gemm: %d values for a matrix [%d,%d]", len(w), n, k))
 	}
 	m := &Matrix{n: n, k: k}
-	m.panels = make([]float32, (n+PanelWidth-1)/PanelWidth*PanelWidth*k)
+	m.panels = allocate[float32](m, (n+PanelWidth-1)/PanelWidth*PanelWidth*k)
 	whole := n / PanelWidth * PanelWidth
 	for row := 0; row < whole; row += PanelWidth {
 		interleave(m.panels[row*k:(row+PanelWidth)*k], w[row*k:], PanelWidth, k, k)
@@ -51,7 +52,7 @@ func PackNarrow(w []uint16, n, k int, widen Widen) *Matrix {
 		panic(fmt.Sprintf("gemm: %d values for a matrix [%d,%d]", len(w), n, k))
 	}
 	m := &Matrix{n: n, k: k, widen: widen}
-	m.narrow = make([]uint16, (n+PanelWidth-1)/PanelWidth*PanelWidth*k)
+	m.narrow = allocate[uint16](m, (n+PanelWidth-1)/PanelWidth*PanelWidth*k)
 	scatter(m.narrow, w, 0, n, k)
 	return m
 }
@@ -106,6 +107,7 @@ func (m *Matrix) Inputs() int { return m.k }
 
 // Row copies row i of the matrix to dst, of length [Matrix.Inputs].
 func (m *Matrix) Row(dst []float32, i int) {
+	defer runtime.KeepAlive(m) // panels live as long
 	first := m.first(i)
 	for k := range dst[:m.k] {
 		switch {

@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 )
 
@@ -51,6 +52,7 @@ func (m *Matrix) Mul(y, x []float32, rows int, order Order, run Runner) {
 	if run == nil {
 		run = inline
 	}
+	defer runtime.KeepAlive(m) // panels live as long
 	g := newGrid(rows, m)
 	c := &call{m: m, grid: g, order: order, y: y, x: x}
 	if m.pairs != nil && active.pairs != nil && order == Sequential {

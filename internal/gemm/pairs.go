@@ -23,7 +23,7 @@ func PackBF16(w []uint16, n, k int) *Matrix {
 	m := &Matrix{n: n, k: k}
 	steps := (k + 1) / 2
 	panels := (n + PanelWidth - 1) / PanelWidth
-	m.pairs = make([]uint32, panels*PanelWidth*steps)
+	m.pairs = allocate[uint32](m, panels*PanelWidth*steps)
 	m.spans = make([]exponents, (panels+maxTilePanels-1)/maxTilePanels)
 	rows := make([]uint32, PanelWidth*steps)
 	for p := range panels {
