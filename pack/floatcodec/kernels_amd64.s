@@ -27,6 +27,26 @@
 	SHRXQ  CX, w, w      \
 	ORQ    BP, w
 
+// The last lookup before w runs short. The next word does not wait for it: it is
+// loaded from where the lookup starts, and shifted by what the lookup uses.
+#define LASTLOOKUP(w, o, pos) \
+	LZCNTQ w, CX           \
+	ADDQ   pos(SP), CX     \
+	MOVQ   CX, pos(SP)     \
+	MOVQ   CX, DX          \
+	SHRQ   $3, DX          \
+	MOVQ   (SI)(DX*1), DX  \
+	ANDL   $7, CX          \
+	SHRXQ  CX, DX, DX      \
+	ORQ    BP, DX          \
+	ANDL   $0x1ffc, w      \
+	MOVL   (BX)(w*1), AX   \
+	SHRXQ  AX, DX, w       \
+	SHRXL  DI, AX, CX      \
+	MOVL   CX, (o)         \
+	SHRL   $30, AX         \
+	ADDQ   AX, o
+
 #define ROUND \
 	LOOKUP(R8, R12)  \
 	LOOKUP(R9, R13)  \
@@ -34,7 +54,7 @@
 	LOOKUP(R11, R15)
 
 // func decodeRun(s *runState)
-TEXT ·decodeRun(SB), NOSPLIT, $96-8
+TEXT ·decodeRun(SB), NOSPLIT, $104-8
 	MOVQ s+0(FP), AX
 	MOVQ 0(AX), SI
 	MOVQ 8(AX), BX
@@ -71,6 +91,7 @@ TEXT ·decodeRun(SB), NOSPLIT, $96-8
 	MOVQ R9, 8(SP)
 	MOVQ R10, 16(SP)
 	MOVQ R11, 24(SP)
+	MOVQ DX, 96(SP)
 	MOVL $6, DI
 	MOVQ $0x8000000000000000, BP
 	MOVQ BP, R8
@@ -78,11 +99,13 @@ TEXT ·decodeRun(SB), NOSPLIT, $96-8
 	MOVQ BP, R10
 	MOVQ BP, R11
 
-runloop:
 	REFILL(R8, 0)
 	REFILL(R9, 8)
 	REFILL(R10, 16)
 	REFILL(R11, 24)
+
+runloop:
+	ROUND
 	ROUND
 	ROUND
 
@@ -96,6 +119,11 @@ runloop:
 	MOVQ AX, 64(SP)
 
 fetchedin:
+	LASTLOOKUP(R8, R12, 0)
+	LASTLOOKUP(R9, R13, 8)
+	LASTLOOKUP(R10, R14, 16)
+	LASTLOOKUP(R11, R15, 24)
+	ROUND
 	ROUND
 	ROUND
 	MOVQ 80(SP), AX
@@ -103,11 +131,15 @@ fetchedin:
 	JHS  fetchedout
 	PREFETCHT0 0(AX)
 	PREFETCHT0 64(AX)
-	ADDQ $128, AX
+	PREFETCHT0 128(AX)
+	ADDQ $192, AX
 	MOVQ AX, 80(SP)
 
 fetchedout:
-	ROUND
+	LASTLOOKUP(R8, R12, 0)
+	LASTLOOKUP(R9, R13, 8)
+	LASTLOOKUP(R10, R14, 16)
+	LASTLOOKUP(R11, R15, 24)
 	CMPQ R12, 32(SP)
 	JHI  stepped
 	CMPQ R13, 40(SP)
@@ -116,7 +148,7 @@ fetchedout:
 	JHI  stepped
 	CMPQ R15, 56(SP)
 	JHI  stepped
-	DECQ DX
+	DECQ 96(SP)
 	JNZ  runloop
 
 stepped:

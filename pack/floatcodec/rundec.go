@@ -63,6 +63,10 @@ func touch(b []byte) (x byte) {
 	return x
 }
 
+// kernelLookups is how often decodeRun looks codes up in each stream in a step, up
+// to three symbols at a time; decodeRunGo does so lookups times.
+const kernelLookups = 8
+
 // init parses the payload of n symbols.
 func (h *runReader) init(payload []byte, n int, tables []decodeTable) error {
 	h.n, h.tables, h.streams = n, tables, streamsOf(n)
@@ -121,6 +125,11 @@ func (h *runReader) run(t *decodeTable, n int) {
 		h.finish(0, t, h.sym[:n])
 		return
 	}
+	step := lookups
+	if haveKernels {
+		step = kernelLookups
+	}
+	most := 3 * step
 	var at, end [maxStreams]int
 	for s := range maxStreams {
 		at[s], end[s] = share(n, s, maxStreams)
@@ -133,28 +142,28 @@ func (h *runReader) run(t *decodeTable, n int) {
 		waiting, steps := 0, 1<<30
 		for s := range maxStreams {
 			left := end[s] - at[s]
-			safe := (8*len(h.payload) - h.pos[s] - 64) / (lookups * maxCodeLen)
-			if left <= maxRun || safe <= 0 {
+			safe := (8*len(h.payload) - h.pos[s] - 64) / (step * maxCodeLen)
+			if left <= most || safe <= 0 {
 				h.finish(s, t, h.sym[at[s]:end[s]])
 				at[s] = end[s]
 				st.pos[s] = 8
-				st.out[s], st.last[s] = &h.waste[0], uintptr(unsafe.Pointer(&h.waste[len(h.waste)-maxRun-1]))
+				st.out[s], st.last[s] = &h.waste[0], uintptr(unsafe.Pointer(&h.waste[len(h.waste)-most-1]))
 				waiting++
 				continue
 			}
 			st.pos[s] = uint64(h.pos[s])
 			st.out[s] = &h.sym[at[s]]
-			st.last[s] = uintptr(unsafe.Pointer(st.out[s])) + uintptr(left-maxRun-1)
+			st.last[s] = uintptr(unsafe.Pointer(st.out[s])) + uintptr(left-most-1)
 			steps = min(steps, safe)
 			if !haveKernels {
-				steps = min(steps, (left-1)/maxRun)
+				steps = min(steps, (left-1)/most)
 			}
 		}
 		if waiting == maxStreams {
 			return
 		}
 		if waiting > 0 { // the waste is short, and it reads the payload's start
-			steps = min(steps, (len(h.waste)-1)/maxRun, (8*len(h.payload)-72)/(lookups*maxCodeLen)+1)
+			steps = min(steps, (len(h.waste)-1)/most, (8*len(h.payload)-72-(step-1)*maxCodeLen)/(step*maxCodeLen)+1)
 		}
 		st.iters = uint64(steps)
 		if haveKernels {
