@@ -116,7 +116,7 @@ func TestRoots(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	for level := range levels {
 		w := roots[level]()
-		for range 2000 {
+		for range 300 {
 			at := 1 + rng.IntN(len(w)-1)
 			checkRoot(t, w, at, circle)
 		}
