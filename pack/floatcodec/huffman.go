@@ -96,21 +96,18 @@ type decodeTable struct {
 // decodeTable fills t; with one symbol per entry if single is set, which is
 // quicker to do.
 func (c *codeLens) decodeTable(t *decodeTable, single bool) {
-	t.lens = *c
-	for s, l := range c {
-		if l == absent {
-			t.lens[s] = 0
-		}
-	}
-	codes := c.canonical()
+	t.lens = *c // of symbols that occur
 	// One symbol first: symbol | length<<8. What the first l bits say repeats for
 	// every value of the next.
 	var one [1 << maxCodeLen]uint32
 	order, starts := c.byLength()
+	code := uint16(0) // canonical, from its top bit
 	for l := 0; ; l++ {
 		for _, s := range order[starts[l]:starts[l+1]] {
-			one[codes[s]] = uint32(s) | uint32(l)<<8
+			one[bits.Reverse16(code)>>(16-l)] = uint32(s) | uint32(l)<<8
+			code++
 		}
+		code <<= 1
 		if l == maxCodeLen {
 			break
 		}
