@@ -2,6 +2,7 @@ package metalgpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type device struct {
 	// Close.
 	life   sync.RWMutex
 	closed bool
+	lost   atomic.Bool
 
 	pipelines sync.Map // of kernel names
 
@@ -89,7 +91,20 @@ func (d *device) enter() error {
 		d.life.RUnlock()
 		return fmt.Errorf("gpu device: %w", nn.ErrClosed)
 	}
+	if d.lost.Load() {
+		d.life.RUnlock()
+		return fmt.Errorf("gpu device: %w", ErrLost)
+	}
 	return nil
+}
+
+// submit runs a list and remembers when the device is lost.
+func (d *device) submit(ctx context.Context, list driver.Commands) error {
+	err := list.Run(ctx)
+	if errors.Is(err, ErrLost) {
+		d.lost.Store(true)
+	}
+	return err
 }
 
 func (d *device) leave() { d.life.RUnlock() }

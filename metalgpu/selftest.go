@@ -177,7 +177,7 @@ func (d *device) probe(ctx context.Context) ([]Check, error) {
 	}
 	push := []uint32{uint32(n)}
 	list.Dispatch(p, p.Kernel().Groups(push), bindings, push)
-	if err := list.Run(ctx); err != nil {
+	if err := d.submit(ctx, list); err != nil {
 		return nil, err
 	}
 	answers := words(buffers[3].Bytes())

@@ -262,7 +262,7 @@ func (s *session) submit(op string) bool {
 		return true
 	}
 	start := time.Now()
-	err := s.list.Run(s.ctx)
+	err := s.device.submit(s.ctx, s.list)
 	if err == nil {
 		s.pace(time.Since(start))
 		clear(s.grown)
@@ -307,7 +307,7 @@ func (s *session) Close() error {
 	}
 	s.closed = true
 	if err := s.device.enter(); err != nil {
-		s.list = nil // it went with the device
+		s.list = nil // it goes with the device
 		if len(s.grown) > 0 {
 			s.fail("close", err)
 		}

@@ -52,7 +52,7 @@ func (u *upload) fill(dst driver.Buffer, size, unit int64, fill func(block []byt
 			return err
 		}
 		u.list.Copy(dst, at, u.stage, 0, (n+3)&^3)
-		if err := u.list.Run(context.Background()); err != nil {
+		if err := u.device.submit(context.Background(), u.list); err != nil {
 			return err
 		}
 	}
