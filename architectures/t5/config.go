@@ -84,7 +84,7 @@ func ParseConfig(cfg architectures.Config) (*Config, error) {
 		return nil, err
 	}
 	c := &Config{EncoderOnly: class == classEncoder}
-	if c.DType, err = o.DType(tensor.F32, tensor.BF16); err != nil {
+	if c.DType, err = o.DType(tensor.F32, tensor.BF16, tensor.F16); err != nil {
 		return nil, err
 	}
 	c.VocabSize = o.Size("vocab_size", settings.Required, maxVocab)

@@ -1,7 +1,9 @@
 // Package t5 is the architecture of T5 and ByT5: an encoder and a decoder whose
 // layers have RMS norms in front of attention and MLP and a relative position bias
 // in the scores (Raffel et al., 2020). It follows T5ForConditionalGeneration and
-// T5EncoderModel of Hugging Face transformers, with F32 or BF16 weights.
+// T5EncoderModel of Hugging Face transformers, with F32, BF16 or F16 weights. As
+// there, F16 models compute behind the MLP, and their residual stream from then on,
+// in F32. The reference also bounds a stream that overflowed; that is not done.
 //
 // Importing the package registers the family as "t5".
 //

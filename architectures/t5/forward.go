@@ -169,19 +169,19 @@ func (p *pass) run() (nn.Array, error) {
 		if err != nil {
 			return nil, err
 		}
-		h = p.S.Add(h, l.o.Forward(p.S, attended))
+		h = add(p.S, h, l.o.Forward(p.S, attended))
 		if p.cross != nil {
 			if attended, err = p.attendEncoder(i, l, h); err != nil {
 				return nil, err
 			}
-			h = p.S.Add(h, l.crossO.Forward(p.S, attended))
+			h = add(p.S, h, l.crossO.Forward(p.S, attended))
 		}
 		x := l.mlpNorm.Forward(p.S, h)
 		inner := p.S.Map(c.Activation, l.gate.Forward(p.S, x))
 		if l.up != nil {
 			inner = p.S.Mul(inner, l.up.Forward(p.S, x))
 		}
-		h = p.S.Add(h, l.down.Forward(p.S, inner))
+		h = add(p.S, h, project(p.S, l.down, inner))
 		if err := p.S.Err(); err != nil {
 			return nil, err
 		}

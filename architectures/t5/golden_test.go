@@ -16,13 +16,13 @@ const goldenDir = "testdata/golden"
 func modelDir(name string) string { return filepath.Join(goldenDir, name) }
 
 func TestGoldenForward(t *testing.T) {
-	goldens.Forward(t, goldenDir, modelDir, 5, "logits")
-	goldens.Forward(t, goldenDir, modelDir, 5, "last_hidden_state")
+	goldens.Forward(t, goldenDir, modelDir, 7, "logits")
+	goldens.Forward(t, goldenDir, modelDir, 7, "last_hidden_state")
 }
 
 func TestGoldenGenerate(t *testing.T) {
 	dev := goldens.OpenCPU(t)
-	for _, name := range goldens.Cases(t, goldenDir, 5) {
+	for _, name := range goldens.Cases(t, goldenDir, 7) {
 		golden := goldens.Read(t, filepath.Join(modelDir(name), "golden.safetensors"))
 		for _, run := range goldens.Runs(golden, ".output_ids") {
 			changes := map[string]any{"eos_token_id": nil}

@@ -32,21 +32,21 @@ type Model struct {
 type stack struct {
 	block   nn.TokenBlock
 	layers  []layer
-	norm    *nn.RMSNorm
+	norm    *norm
 	buckets buckets
 	bias    []float32 // [buckets, heads]
 }
 
 // layer is one layer of a stack. What the block computes of layer 0 is not there.
 type layer struct {
-	norm    *nn.RMSNorm
+	norm    *norm
 	q, k, v *nn.Linear
 	o       *nn.Linear
 
-	crossNorm                      *nn.RMSNorm // nil in an encoder, with all of its row
+	crossNorm                      *norm // nil in an encoder, with all of its row
 	crossQ, crossK, crossV, crossO *nn.Linear
 
-	mlpNorm        *nn.RMSNorm
+	mlpNorm        *norm
 	gate, up, down *nn.Linear // up is nil without a gate
 }
 
@@ -61,7 +61,7 @@ func (b *Blueprint) Build(dev nn.Device, weights architectures.Weights, blocks m
 	m := &Model{cfg: b.Config(), dev: dev, sessionBytes: run.SessionBytes}
 	u := run.NewUploader(dev, weights, b.Params())
 	for i, s := range c.stacks() {
-		built, err := c.build(u, s, given[i])
+		built, err := c.build(u, dev, s, given[i])
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (b *Blueprint) Build(dev nn.Device, weights architectures.Weights, blocks m
 }
 
 // build uploads a stack.
-func (c *Config) build(u *run.Uploader, s stackSpec, block nn.TokenBlock) (*stack, error) {
+func (c *Config) build(u *run.Uploader, dev nn.Device, s stackSpec, block nn.TokenBlock) (*stack, error) {
 	out := &stack{block: block, buckets: buckets{rows: c.Buckets, most: c.MaxDistance, bothWays: !s.decoder}}
 	table, err := u.Tensor(s.biasName())
 	if err != nil {
@@ -99,13 +99,13 @@ func (c *Config) build(u *run.Uploader, s stackSpec, block nn.TokenBlock) (*stac
 		at := s.layer(i, 0)
 		var l layer
 		if i > 0 || block == nil {
-			l.norm = u.RMSNorm(at+"layer_norm", c.NormEpsilon)
+			l.norm = c.norm(u, dev, at+"layer_norm", i > 0)
 			l.q = u.Linear(at+"SelfAttention.q", false)
 			l.k = u.Linear(at+"SelfAttention.k", false)
 			l.v = u.Linear(at+"SelfAttention.v", false)
 		}
 		if i == 0 && block == nil {
-			out.block = u.Fanout(s.path(), embeddingName, []nn.RowLocal{l.norm}, []nn.Branch{
+			out.block = u.Fanout(s.path(), embeddingName, []nn.RowLocal{l.norm.RMSNorm}, []nn.Branch{
 				{Name: outputQ, Layers: []nn.RowLocal{l.q}},
 				{Name: outputK, Layers: []nn.RowLocal{l.k}},
 				{Name: outputV, Layers: []nn.RowLocal{l.v}},
@@ -115,26 +115,26 @@ func (c *Config) build(u *run.Uploader, s stackSpec, block nn.TokenBlock) (*stac
 		l.o = u.Linear(at+"SelfAttention.o", false)
 		if s.decoder {
 			at = s.layer(i, 1)
-			l.crossNorm = u.RMSNorm(at+"layer_norm", c.NormEpsilon)
+			l.crossNorm = c.norm(u, dev, at+"layer_norm", i > 0)
 			l.crossQ = u.Linear(at+"EncDecAttention.q", false)
 			l.crossK = u.Linear(at+"EncDecAttention.k", false)
 			l.crossV = u.Linear(at+"EncDecAttention.v", false)
 			l.crossO = u.Linear(at+"EncDecAttention.o", false)
 		}
 		at = s.layer(i, s.mlp())
-		l.mlpNorm = u.RMSNorm(at+"layer_norm", c.NormEpsilon)
+		l.mlpNorm = c.norm(u, dev, at+"layer_norm", i > 0)
 		names := c.mlpInputs()
 		l.gate = u.Linear(at+"DenseReluDense."+names[0], false)
 		if c.Gated {
 			l.up = u.Linear(at+"DenseReluDense."+names[1], false)
 		}
-		l.down = u.Linear(at+"DenseReluDense.wo", false)
+		l.down = c.down(u, dev, at+"DenseReluDense.wo")
 		if u.Err != nil {
 			return nil, u.Err
 		}
 		out.layers = append(out.layers, l)
 	}
-	out.norm = u.RMSNorm(s.name+".final_layer_norm", c.NormEpsilon)
+	out.norm = c.norm(u, dev, s.name+".final_layer_norm", true)
 	return out, u.Err
 }
 

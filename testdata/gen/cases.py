@@ -276,6 +276,8 @@ CASES["t5"] = family(tf.T5Config, tf.T5ForConditionalGeneration, "seq2seq", T5, 
     "gated_silu": {"feed_forward_proj": "gated-silu", "layer_norm_epsilon": 1e-5, "relative_attention_num_buckets": 32,
                    "relative_attention_max_distance": 128},
     "bf16": {**GATED, "dtype": BF16},
+    "f16": {**GATED, "dtype": F16},
+    "f16_plain": {"dtype": F16, "num_layers": 3},
     "encoder": {**GATED, "model": tf.T5EncoderModel, "first": "last_hidden_state", "positions": False},
 }, ids=(2, 21))
 CASES["t5"]["encoder"]["runs"] = "encoder"
