@@ -17,6 +17,7 @@ type expression func(m *machine, act lanes) []uint32
 
 // pipeline is a kernel made ready.
 type pipeline struct {
+	device  *device // closures have room for one run at a time
 	kernel  *kernel.Kernel
 	program *lang.Program
 	code    statement

@@ -110,6 +110,7 @@ func (d *device) NewPipeline(k *kernel.Kernel) (driver.Pipeline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", k.Name, err)
 	}
+	p.device = d
 	d.pipelines[k] = p
 	return p, nil
 }
@@ -173,8 +174,8 @@ func (c *commands) fail(format string, args ...any) {
 
 func (c *commands) Dispatch(p driver.Pipeline, groups [3]uint32, buffers []driver.Binding, push []uint32) {
 	mine, ok := p.(*pipeline)
-	if !ok {
-		c.fail("a pipeline of another driver")
+	if !ok || mine.device != c.device {
+		c.fail("a pipeline of another device")
 		return
 	}
 	k := mine.kernel
