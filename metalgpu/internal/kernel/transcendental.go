@@ -167,7 +167,7 @@ func tangent() string {
 	fmt.Fprintf(&s, "\tfloat r = -2.0f * a;\n\tfloat n = (r * %s + 12582912.0f) - 12582912.0f;\n", c(math.Log2E))
 	fmt.Fprintf(&s, "\tr = r - n * %s;\n\tfloat low = 0.0f;\n\tpairAdd(r, low, -(n * %s), -(n * %s));\n",
 		c(float32(l1)), c(float32(l2)), c(float32(l3)))
-	// e^r = Σ r^i/i!, |r| ≤ 0.35: from r⁵ on single floats are enough.
+	// e^r = Σ r^i/i!, |r| ≤ 0.35: from r⁷ on single floats are enough.
 	fact := 1.0
 	inverse := make([]float64, 11)
 	for i := range inverse {
@@ -177,23 +177,31 @@ func tangent() string {
 		inverse[i] = 1 / fact
 	}
 	fmt.Fprintf(&s, "\tfloat h = %s;\n", c(float32(inverse[10])))
-	for i := 9; i >= 5; i-- {
+	for i := 9; i >= 7; i-- {
 		fmt.Fprintf(&s, "\th = h * r + %s;\n", c(float32(inverse[i])))
 	}
 	s.WriteString("\tfloat l = 0.0f;\n")
-	for i := 4; i >= 0; i-- {
+	for i := 6; i >= 1; i-- {
 		fmt.Fprintf(&s, "\tpairMul(h, l, r, low);\n\tpairAdd(h, l, %s);\n", pair(inverse[i]))
 	}
-	s.WriteString(`	float scale = power2(int(n));
-	h = h * scale;
-	l = l * scale;
+	// Now e^r − 1, from which 1 − e follows without cancellation where n is 0.
+	s.WriteString(`	pairMul(h, l, r, low);
+	int k = int(n);
 	float dh = h;
 	float dl = l;
-	pairAdd(dh, dl, 1.0f, 0.0f);
-	h = -h;
-	l = -l;
-	pairAdd(h, l, 1.0f, 0.0f);
-	return U2F(sign | F2U(pairQuotient(h, l, dh, dl)));
+	if (k == 0) {
+		pairAdd(dh, dl, 2.0f, 0.0f);
+	} else {
+		pairAdd(h, l, 1.0f, 0.0f);
+		float scale = power2(k);
+		h = h * scale;
+		l = l * scale;
+		dh = h;
+		dl = l;
+		pairAdd(dh, dl, 1.0f, 0.0f);
+		pairAdd(h, l, -1.0f, 0.0f);
+	}
+	return U2F(sign | F2U(pairQuotient(-h, -l, dh, dl)));
 }`)
 	return s.String()
 }
@@ -224,10 +232,10 @@ var erf = [4][12]float64{
 	},
 }
 
-// errorFunction is erf, with coefficients from the fifth power on as single
-// floats: what they contribute is below 2^−10 of the result.
+// errorFunction is erf, with coefficients from the ninth power on as single
+// floats: what they contribute is below 2^−17 of the result.
 func errorFunction() string {
-	const pairs = 5
+	const pairs = 9
 	var s strings.Builder
 	s.WriteString(`FN float errorFunction(float x) {
 	if (isNaN(x)) {

@@ -281,9 +281,11 @@ FN float tangent(float x) {
 	h = h * r + U2F(0x3638ef1du);
 	h = h * r + U2F(0x37d00d01u);
 	h = h * r + U2F(0x39500d01u);
-	h = h * r + U2F(0x3ab60b61u);
-	h = h * r + U2F(0x3c088889u);
 	float l = 0.0f;
+	pairMul(h, l, r, low);
+	pairAdd(h, l, U2F(0x3ab60b61u), U2F(0xae13e93fu));
+	pairMul(h, l, r, low);
+	pairAdd(h, l, U2F(0x3c088889u), U2F(0xafeeeeefu));
 	pairMul(h, l, r, low);
 	pairAdd(h, l, U2F(0x3d2aaaabu), U2F(0xb0aaaaabu));
 	pairMul(h, l, r, low);
@@ -293,17 +295,22 @@ FN float tangent(float x) {
 	pairMul(h, l, r, low);
 	pairAdd(h, l, U2F(0x3f800000u), U2F(0x00000000u));
 	pairMul(h, l, r, low);
-	pairAdd(h, l, U2F(0x3f800000u), U2F(0x00000000u));
-	float scale = power2(int(n));
-	h = h * scale;
-	l = l * scale;
+	int k = int(n);
 	float dh = h;
 	float dl = l;
-	pairAdd(dh, dl, 1.0f, 0.0f);
-	h = -h;
-	l = -l;
-	pairAdd(h, l, 1.0f, 0.0f);
-	return U2F(sign | F2U(pairQuotient(h, l, dh, dl)));
+	if (k == 0) {
+		pairAdd(dh, dl, 2.0f, 0.0f);
+	} else {
+		pairAdd(h, l, 1.0f, 0.0f);
+		float scale = power2(k);
+		h = h * scale;
+		l = l * scale;
+		dh = h;
+		dl = l;
+		pairAdd(dh, dl, 1.0f, 0.0f);
+		pairAdd(h, l, -1.0f, 0.0f);
+	}
+	return U2F(sign | F2U(pairQuotient(-h, -l, dh, dl)));
 }
 FN float errorFunction(float x) {
 	if (isNaN(x)) {
@@ -334,9 +341,13 @@ FN float errorFunction(float x) {
 	float k4 = U2F(0x3bab2dd0u);
 	float m4 = U2F(0x2e80d800u);
 	float k5 = U2F(0xba601436u);
+	float m5 = U2F(0xadad68e0u);
 	float k6 = U2F(0x38fca0dfu);
+	float m6 = U2F(0x2c57e784u);
 	float k7 = U2F(0xb778382du);
+	float m7 = U2F(0xa96ef4d5u);
 	float k8 = U2F(0x35cd704cu);
+	float m8 = U2F(0x28df3bcau);
 	float k9 = U2F(0xb3e0d28bu);
 	float k10 = U2F(0x00000000u);
 	float k11 = U2F(0x00000000u);
@@ -355,9 +366,13 @@ FN float errorFunction(float x) {
 		k4 = U2F(0xbd36ad68u);
 		m4 = U2F(0xaff63be5u);
 		k5 = U2F(0xbc7391d9u);
+		m5 = U2F(0x2fad4eabu);
 		k6 = U2F(0x3c9e55d8u);
+		m6 = U2F(0xafb6bc14u);
 		k7 = U2F(0xbb9b676cu);
+		m7 = U2F(0xaf67bd95u);
 		k8 = U2F(0xbb1bcc8au);
+		m8 = U2F(0xaee09499u);
 		k9 = U2F(0x3adf9aeau);
 		k10 = U2F(0xb82543c8u);
 		k11 = U2F(0xb97c834fu);
@@ -374,9 +389,13 @@ FN float errorFunction(float x) {
 		k4 = U2F(0xbc0d44c5u);
 		m4 = U2F(0x2f1c0ecdu);
 		k5 = U2F(0x3bc873fbu);
+		m5 = U2F(0xaf183285u);
 		k6 = U2F(0xbb376d40u);
+		m6 = U2F(0xaeb2a869u);
 		k7 = U2F(0x3a0e3854u);
+		m7 = U2F(0x2cb87cc6u);
 		k8 = U2F(0x398a34bbu);
+		m8 = U2F(0x2d730fc5u);
 		k9 = U2F(0xb983b26du);
 		k10 = U2F(0x388f4b3cu);
 		k11 = U2F(0x370d78b0u);
@@ -393,9 +412,13 @@ FN float errorFunction(float x) {
 		k4 = U2F(0xb88e0429u);
 		m4 = U2F(0x2abfe718u);
 		k5 = U2F(0x38ac361bu);
+		m5 = U2F(0xaad75df3u);
 		k6 = U2F(0xb8a30336u);
+		m6 = U2F(0xab7af06du);
 		k7 = U2F(0x38740b0eu);
+		m7 = U2F(0xabeca49fu);
 		k8 = U2F(0xb810227du);
+		m8 = U2F(0x2adf7dd6u);
 		k9 = U2F(0x3781245du);
 		k10 = U2F(0xb68f81f2u);
 		k11 = U2F(0x3468f71bu);
@@ -404,10 +427,14 @@ FN float errorFunction(float x) {
 	float l = 0.0f;
 	h = h * t + k10;
 	h = h * t + k9;
-	h = h * t + k8;
-	h = h * t + k7;
-	h = h * t + k6;
-	h = h * t + k5;
+	pairMul(h, l, t, u);
+	pairAdd(h, l, k8, m8);
+	pairMul(h, l, t, u);
+	pairAdd(h, l, k7, m7);
+	pairMul(h, l, t, u);
+	pairAdd(h, l, k6, m6);
+	pairMul(h, l, t, u);
+	pairAdd(h, l, k5, m5);
 	pairMul(h, l, t, u);
 	pairAdd(h, l, k4, m4);
 	pairMul(h, l, t, u);
