@@ -180,6 +180,7 @@ func (p *pass) embed() (nn.Array, error) {
 		}
 		copy(row[2*c.MelDim:], text.Float32s()[r*c.TextDim:])
 	}
+	p.Use(4 * float64(k.rows()) * float64(c.mixed()+9*c.Dim))
 	h := p.m.enter.Forward(p.S, p.S.FromHost(mixed))
 	x := h
 	if err := p.blank(&x, p.padded); err != nil {
