@@ -344,7 +344,7 @@ func (m *Model) mergeStreams(dst []byte, n int, method byte, stream []byte, src 
 		if fused && len(sym) == blockLen {
 			p := src[0].packed[at/64*8*7:][:blockLen/64*8*7]
 			d := dst[at*2:][:blockLen*2]
-			if haveKernels {
+			if haveFieldKernels {
 				mergeFieldsBF16(&d[0], &sym[0], &p[0], blockLen/64, m.split.swar.base)
 			} else {
 				mergeBlockBF16((*[2 * blockLen]byte)(d), (*[blockLen]byte)(sym), (*[blockLen / 8 * 7]byte)(p), m.split.swar.base)

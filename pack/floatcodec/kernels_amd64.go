@@ -8,6 +8,9 @@ import "golang.org/x/sys/cpu"
 // bytes; the build tag noasm leaves the twins alone.
 var haveKernels = cpu.X86.HasAVX2 && cpu.X86.HasBMI2 && leadingZeros(1) == 63
 
+// haveFieldKernels allows mergeFieldsBF16 and splitFieldsBF16.
+var haveFieldKernels = haveKernels
+
 // haveWideKernels allows the kernels that look bytes up 64 at a time.
 var haveWideKernels = haveKernels && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VBMI &&
 	cpu.X86.HasAVX512VL && cpu.X86.HasAVX512GFNI

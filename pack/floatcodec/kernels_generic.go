@@ -2,7 +2,8 @@
 
 package floatcodec
 
-// No kernels in assembly here: the functions in Go do everything.
+// No kernels in assembly here, but for fields on arm64: the functions in Go do
+// everything else.
 const haveKernels, haveWideKernels, haveWideSums = false, false, false
 
 func decodeRun(*runState) {}
@@ -20,10 +21,6 @@ func mergeRunF32(dst, packed, high, low, sym *byte, blocks *uint16, n int, base 
 func mergeRunF16(dst, packed, plane, sym *byte, blocks *uint16, n int) {}
 
 func mergeRunE4M3(dst, packed, sym *byte, blocks *uint16, n int) {}
-
-func mergeFieldsBF16(dst, sym, packed *byte, blocks int, base uint64) {}
-
-func splitFieldsBF16(sym, packed, src *byte, blocks int, negBase uint64) uint64 { return 0 }
 
 type encodeState struct {
 	dst   *byte

@@ -12,7 +12,7 @@ import (
 // TestKernelsMatch encodes and decodes with and without the kernels.
 func TestKernelsMatch(t *testing.T) {
 	kernels, wide := haveKernels, haveWideKernels
-	defer func() { haveKernels, haveWideKernels = kernels, wide }()
+	defer func() { haveKernels, haveFieldKernels, haveWideKernels = kernels, kernels, wide }()
 	for _, d := range []tensor.DType{tensor.BF16, tensor.F16, tensor.F32, tensor.I8, tensor.F8E4M3, tensor.F8E5M2} {
 		for _, n := range []int{100, 256, 4096 + 17, 70_001} {
 			for seed := range uint64(3) {
@@ -23,6 +23,7 @@ func TestKernelsMatch(t *testing.T) {
 				var encs [][]byte
 				for _, mode := range [][2]bool{{false, false}, {true, false}, {true, true}} {
 					haveKernels, haveWideKernels = kernels && mode[0], wide && mode[1]
+					haveFieldKernels = haveKernels
 					enc, err := Encode(nil, d, nil, raw, Options{})
 					if err != nil {
 						t.Fatal(err)

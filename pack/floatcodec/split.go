@@ -120,7 +120,7 @@ func (s *splitter) split(src []byte, n int, sym []byte, low [][]byte) (over bool
 func (s *splitter) packs() bool {
 	switch s.layout {
 	case bf16Layout:
-		return haveKernels
+		return haveFieldKernels
 	case f16Layout, f32Layout, e4m3Layout:
 		return haveWideKernels
 	}
