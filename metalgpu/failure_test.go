@@ -99,7 +99,11 @@ func TestSmallBuffers(t *testing.T) {
 			}
 			c := Check{AllowedULP: op.ulp}
 			ran := 0
-			for seed := range uint64(6) {
+			seeds := uint64(6)
+			if testing.Short() {
+				seeds = 2
+			}
+			for seed := range seeds {
 				dtype := dtypes[seed%3]
 				want, err := op.runOn(context.Background(), cpu, true, dtype, 200+seed)
 				if err != nil {
@@ -118,7 +122,7 @@ func TestSmallBuffers(t *testing.T) {
 			if !c.OK() {
 				t.Errorf("buffers of %d bytes, %s: %s", limit, op.name, c.Example)
 			}
-			if limit == 1<<20 && ran == 0 {
+			if limit == 1<<20 && ran == 0 && !testing.Short() {
 				t.Errorf("%s did not fit", op.name)
 			}
 		}
@@ -204,7 +208,7 @@ func TestBuffersComeBack(t *testing.T) {
 	round(1)
 	collect()
 	first := w.buffers.Load()
-	for range 5 {
+	for range 3 {
 		round(1)
 		collect()
 	}

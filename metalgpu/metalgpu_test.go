@@ -75,15 +75,24 @@ func openCPU(t testing.TB) nn.Device {
 
 var dtypes = []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
 
+// rounds shortens tests for the driver in plain Go, which is slow, and for
+// instruments that are.
+func rounds(n int, o Options) int {
+	if testing.Short() {
+		n /= 10
+	}
+	if o.API == "go" {
+		n /= 10
+	}
+	return max(n, 1)
+}
+
 // TestOperations holds every operation against the CPU device at random shapes:
 // bit for bit where sums have its order, within 2 units in the last place else.
 func TestOperations(t *testing.T) {
 	eachDevice(t, func(t *testing.T, o Options) {
 		d, cpu := openTest(t, o), openCPU(t)
-		rounds := 30
-		if testing.Short() || o.API == "go" {
-			rounds = 4
-		}
+		rounds := rounds(30, o)
 		for _, op := range sessionOperations {
 			t.Run(op.name, func(t *testing.T) {
 				c := Check{Name: op.name, AllowedULP: op.ulp}
@@ -114,10 +123,7 @@ func TestOperations(t *testing.T) {
 func TestSameBytes(t *testing.T) {
 	eachDevice(t, func(t *testing.T, o Options) {
 		d := openTest(t, o)
-		rounds := 100
-		if testing.Short() || o.API == "go" {
-			rounds = 3
-		}
+		rounds := rounds(100, o)
 		for _, op := range sessionOperations {
 			for i := range rounds {
 				dtype, seed := dtypes[i%len(dtypes)], uint64(1000+i)
@@ -176,6 +182,9 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestSelfTest(t *testing.T) {
 	eachDevice(t, func(t *testing.T, o Options) {
+		if testing.Short() && o.API == "go" {
+			return // TestOperations asks the same
+		}
 		r, err := SelfTest(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
