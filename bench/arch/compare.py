@@ -1,7 +1,9 @@
 """Tokens per second of this project's CPU device and of PyTorch, in turns.
 
     go build -o bench/arch/arch ./bench/arch
-    python bench/arch/compare.py --models llama esm --threads 1
+    python bench/arch/compare.py --models llama esm --threads 1 [--llamacpp DIR]
+
+DIR holds llama.cpp's program and models for the shape llama; see llamacpp/.
 
 Shapes are those of main.go, weights random, attention PyTorch's default
 (scaled_dot_product_attention). Each side's best of all turns is kept.
@@ -19,6 +21,7 @@ p.add_argument("--models", nargs="+", default=["llama", "esm", "minilm", "byt5"]
 p.add_argument("--threads", type=int, default=1)
 p.add_argument("--turns", type=int, default=2)
 p.add_argument("--seconds", type=float, default=2)
+p.add_argument("--llamacpp", help="folder with bench, llama-F32.gguf and llama-BF16.gguf")
 a = p.parse_args()
 os.environ["OMP_NUM_THREADS"] = str(a.threads)
 
@@ -82,19 +85,30 @@ def reference(name, model):
     return out
 
 
-def ours(name):
-    r = subprocess.run([a.binary, "-model", name, "-threads", str(a.threads), "-seconds", str(a.seconds)],
-                       check=True, capture_output=True, text=True, env={**os.environ, "GOMAXPROCS": str(a.threads)})
+def figures(*command):
+    r = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "GOMAXPROCS": str(a.threads)})
     return {k: float(v) for k, v in (line.split() for line in r.stdout.splitlines())}
+
+
+def ours(name):
+    return figures(a.binary, "-model", name, "-threads", str(a.threads), "-seconds", str(a.seconds))
+
+
+def llamacpp(name):
+    if not a.llamacpp or name not in ("llama", "llama-bf16"):
+        return {}
+    gguf = f"{a.llamacpp}/llama-{'BF16' if name == 'llama-bf16' else 'F32'}.gguf"
+    return figures(f"{a.llamacpp}/bench", gguf, str(a.threads), str(a.seconds))
 
 
 for name in a.models:
     torch.manual_seed(0)
     model = MODELS[name]().eval()
-    mine, theirs = {}, {}
+    mine, theirs, third = {}, {}, {}
     for _ in range(a.turns):
-        for got, all_ in ((ours(name), mine), (reference(name, model), theirs)):
+        for got, all_ in ((ours(name), mine), (reference(name, model), theirs), (llamacpp(name), third)):
             for k, v in got.items():
                 all_[k] = max(all_.get(k, 0), v)
     for k in mine:
-        print(f"{name} {a.threads} thread{'s' * (a.threads > 1)} {k}: {mine[k]:.0f} tokens/s, PyTorch {theirs[k]:.0f}, ratio {mine[k] / theirs[k]:.2f}", flush=True)
+        print(f"{name} {a.threads} thread{'s' * (a.threads > 1)} {k}: {mine[k]:.0f} tokens/s, PyTorch {theirs[k]:.0f}, ratio {mine[k] / theirs[k]:.2f}"
+              + (f", llama.cpp {third[k]:.0f}, ratio {mine[k] / third[k]:.2f}" if third else ""), flush=True)

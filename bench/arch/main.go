@@ -4,6 +4,7 @@
 // turns.
 //
 //	arch -model llama -threads 1
+//	arch -model llama -threads 1 -memory
 package main
 
 import (
@@ -43,6 +44,8 @@ func main() {
 	threads := flag.Int("threads", 1, "goroutines that compute")
 	length := flag.Int("length", 128, "tokens of a prefill")
 	seconds := flag.Float64("seconds", 2, "time for each figure")
+	measure := flag.Bool("memory", false, "measure memory instead of time (Linux)")
+	checkpoint := flag.String("checkpoint", "", "with -memory: the weights to run, which it writes by itself")
 	profile := flag.String("cpuprofile", "", "write a processor profile to this file")
 	flag.Parse()
 	if *profile != "" {
@@ -55,21 +58,22 @@ func main() {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	if err := run(*model, *threads, *length, *seconds); err != nil {
+	do := run
+	if *measure {
+		do = memory
+	}
+	if *checkpoint != "" {
+		do = func(model string, threads, length int, seconds float64) error {
+			return resident(model, *checkpoint, threads, length, seconds)
+		}
+	}
+	if err := do(*model, *threads, *length, *seconds); err != nil {
 		log.Fatal(err)
 	}
 }
 
 func run(model string, threads, length int, seconds float64) error {
-	cfg, err := architectures.ParseConfig([]byte(shapes[model]))
-	if err != nil {
-		return err
-	}
-	family, err := architectures.ForConfig(cfg)
-	if err != nil {
-		return err
-	}
-	blueprint, err := family.New(cfg)
+	blueprint, err := blueprintOf(model)
 	if err != nil {
 		return err
 	}
@@ -81,21 +85,12 @@ func run(model string, threads, length int, seconds float64) error {
 	if err != nil {
 		return err
 	}
-	ids := make([]int, length)
-	for i := range ids {
-		ids[i] = 2 + 7*i%30
-	}
-	in, err := architectures.TokenInputs(ids)
+	once, err := forward(model, m, length)
 	if err != nil {
 		return err
 	}
-	if model == "byt5" { // the decoder reads one token
-		if in.Tensors["decoder_input_ids"], err = architectures.IDTensor([][]int{{0}}); err != nil {
-			return err
-		}
-	}
 	ctx := context.Background()
-	prefill, err := best(seconds, length, func() error { _, err := m.Forward(ctx, in); return err })
+	prefill, err := best(seconds, length, func() error { return once(ctx) })
 	if err != nil {
 		return err
 	}
@@ -108,14 +103,14 @@ func run(model string, threads, length int, seconds float64) error {
 		if err != nil {
 			return err
 		}
-		prompt, err := architectures.TokenInputs(ids[:behind])
+		prompt, err := architectures.TokenInputs(tokens(behind))
 		if err != nil {
 			return err
 		}
 		if _, err := d.Step(ctx, prompt); err != nil {
 			return err
 		}
-		one, err := architectures.TokenInputs(ids[:1])
+		one, err := architectures.TokenInputs(tokens(1))
 		if err != nil {
 			return err
 		}
@@ -134,7 +129,7 @@ func run(model string, threads, length int, seconds float64) error {
 		fmt.Printf("decode %.1f\n", decode)
 	case *t5.Model:
 		// Writing alone: the time of the encoder is taken off.
-		input := [][]int{ids[:behind]}
+		input := [][]int{tokens(behind)}
 		write := func(n int) (time.Duration, error) {
 			fastest := time.Duration(1 << 62)
 			for range 5 {
