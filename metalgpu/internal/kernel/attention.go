@@ -72,7 +72,7 @@ for (uint d = 0u; d < p.size; d += 64u) {
 }
 if (i < p.keys) {
 	if (live) {
-		v = rounded(rounded(v, type) * p.scale, type);
+		v = rounded(rounded(sumOf(v), type) * p.scale, type);
 		if ((p.flags & 2u) != 0u) {
 			v = rounded(v + bias[(h * p.queries + t) * p.keys + i], type);
 		}
@@ -277,7 +277,7 @@ for (uint start = begin; start < limit; start += 64u) {
 	BARRIER();
 }
 if (lane == 0u && element < p.size) {
-	y[((s * p.queries + t) * p.heads + h) * p.size + element] = rounded(canonical(sum), p.round);
+	y[((s * p.queries + t) * p.heads + h) * p.size + element] = rounded(sumOf(sum), p.round);
 }
 `,
 		Grid: func(p Args) [3]uint32 {

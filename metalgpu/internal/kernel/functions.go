@@ -20,6 +20,14 @@ var library = append([]function{
 	}
 	return x;
 }`},
+	// A sum that began as +0 is never -0, but a compiler that takes 0 + x for x may
+	// have made it so.
+	{"sumOf", `FN float sumOf(float x) {
+	if (F2U(x) == 0x80000000u) {
+		return 0.0f;
+	}
+	return canonical(x);
+}`},
 
 	// Bytes of words: byte at of the word that holds it, and four bytes from byte at
 	// on, of which next is the word that holds the last.

@@ -71,7 +71,7 @@ func (t weightType) element(e string) string { return fmt.Sprintf(t.one, e) }
 // finish turns sum v into element y of row r and output o.
 func finish(v, r, o string) string {
 	return strings.NewReplacer("V", v, "R", r, "O", o).Replace(`{
-	float sum = canonical(V);
+	float sum = sumOf(V);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (O)]);
 	}

@@ -26,7 +26,7 @@ if (lid.x < 8u) {
 	part[lid.x] = lane;
 }
 BARRIER();
-total = ((part[0u] + part[1u]) + (part[2u] + part[3u])) + ((part[4u] + part[5u]) + (part[6u] + part[7u]));
+total = sumOf(((part[0u] + part[1u]) + (part[2u] + part[3u])) + ((part[4u] + part[5u]) + (part[6u] + part[7u])));
 BARRIER();
 `
 }
