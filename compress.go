@@ -247,7 +247,7 @@ func (r *road) load(ctx context.Context) error {
 	if r.weights, err = loader.Strict(checkpoint, r.plan.Params(), loader.Policy{NonFinite: r.o.NonFinite}); err != nil {
 		return err
 	}
-	if r.device, err = OpenDevice(r.o.Device, r.o.Threads); err != nil {
+	if r.device, err = OpenDevice(ctx, r.o.Device, r.o.Threads); err != nil {
 		return err
 	}
 	r.result.close = append(r.result.close, r.device.Close)

@@ -68,7 +68,7 @@ func Load(ctx context.Context, dir string, o LoadOptions) (_ *Loaded, err error)
 	if name == "" {
 		name = m.Device.Name
 	}
-	if l.device, err = OpenDevice(name, o.Threads); err != nil {
+	if l.device, err = OpenDevice(ctx, name, o.Threads); err != nil {
 		return nil, err
 	}
 	if l.Validated, err = l.validated(); err != nil {

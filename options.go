@@ -58,7 +58,10 @@ type Options struct {
 	// then.
 	ArchFile string
 
-	// Device is "cpu" (default), "cpu:split-k" or "auto".
+	// Device is "cpu" (default), "cpu:split-k", "auto", or a GPU: "gpu" is the best,
+	// "gpu:N" number N of those that [metalgpu.Devices] lists, and "gpu:API" or
+	// "gpu:API:N" with API vulkan, metal or go counts those of one API. "auto" is a
+	// GPU where there is one, and the processor otherwise.
 	Device string
 	// Threads bounds the device's threads; 0 takes all processors.
 	Threads int
@@ -177,7 +180,7 @@ func (o Options) check() (Options, error) {
 			return o, err
 		}
 	}
-	if _, err := cpuMode(o.Device); err != nil {
+	if _, err := parseDevice(o.Device); err != nil {
 		return o, err
 	}
 	return o, nil
@@ -193,28 +196,6 @@ func (o Options) contracts() []string {
 		promised = append(promised, architectures.DeclaredTimestepsOnly, architectures.DeclaredPairsOnly)
 	}
 	return promised
-}
-
-// cpuMode returns the mode of the CPU device that a device name asks for.
-func cpuMode(device string) (string, error) {
-	switch device {
-	case "", "auto", "cpu":
-		return "", nil
-	case "cpu:split-k":
-		return "split-k", nil
-	case "gpu":
-		return "", fmt.Errorf("%w: device %q: no GPU device is part of this version; use cpu, cpu:split-k or auto", ErrOption, device)
-	}
-	return "", fmt.Errorf("%w: device %q, expected cpu, cpu:split-k, gpu or auto", ErrOption, device)
-}
-
-// OpenDevice opens a device by the name that [Options.Device] takes.
-func OpenDevice(name string, threads int) (nn.Device, error) {
-	mode, err := cpuMode(name)
-	if err != nil {
-		return nil, err
-	}
-	return nn.OpenCPU(nn.CPUOptions{Mode: mode, Threads: threads})
 }
 
 // gate returns the gate that Require stands for on a device.

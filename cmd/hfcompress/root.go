@@ -89,7 +89,7 @@ nothing was gained or it was rolled back.`,
 	addCompressFlags(root, f)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(a.demoCommand(), a.inspectCommand(), a.planCommand(), a.runCommand(), a.verifyCommand(), a.versionCommand())
+	root.AddCommand(a.demoCommand(), a.inspectCommand(), a.planCommand(), a.runCommand(), a.verifyCommand(), a.devicesCommand(), a.versionCommand())
 	root.AddCommand(a.packCommand(), a.unpackCommand(), a.lsCommand(), a.catCommand())
 	root.AddCommand(a.downloadCommand())
 	root.AddCommand(a.cacheCommand())
@@ -103,7 +103,7 @@ func addCompressFlags(cmd *cobra.Command, f *compressFlags) {
 	fs.StringVar(&f.arch, "arch", "", "registered architecture (default: found by config.json)")
 	addArchFileFlag(cmd, f)
 	fs.StringVar(&f.file, "file", "", "safetensors file or index, where there are several")
-	fs.StringVar(&f.device, "device", "cpu", "cpu, cpu:split-k, gpu or auto")
+	fs.StringVar(&f.device, "device", "cpu", "cpu, cpu:split-k, gpu, gpu:N, gpu:API or auto; see hfcompress devices")
 	fs.IntVar(&f.threads, "threads", 0, "threads of the device (default: all processors)")
 	fs.StringVar(&f.profiles, "profiles", "auto", "row-count profiles: auto, none, or a JSON file")
 	fs.StringVar(&f.contract, "contract", "token_indices_only", "how the model's blocks may be called")

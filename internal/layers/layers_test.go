@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"pack/xortable":     {"internal/strictjson", "tensor"},
 	"pack/floatcodec":   {"tensor"},
 	"pack/archive":      {"tensor", "loader", "pack/floatcodec"},
-	"pack":              {"tensor", "pack/xortable", "pack/floatcodec", "pack/archive"},
+	"pack":              {"tensor", "internal/strictjson", "pack/xortable", "pack/floatcodec", "pack/archive"},
 	"validation":        {"internal/strictjson", "tensor", "architectures", "architectures/nn"},
 	"finitepass":        {"internal/thousands", "internal/strictjson", "tensor", "loader", "architectures", "architectures/nn", "pack/xortable", "validation"},
 	"planner":           {"internal/thousands", "tensor", "loader", "architectures", "architectures/nn", "finitepass"},
@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 	"cmd": {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack",
 		"pack/xortable", "pack/floatcodec", "pack/archive", "validation", "finitepass", "planner", "metalgpu", "internal/demomodel", "internal/page"},
 	"testdata": {"tensor", "loader", "internal/shapes"},
-	"bench":    {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack", "pack/floatcodec", "pack/archive", "internal/gemm", "internal/fmath"},
+	"bench":    {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack", "pack/floatcodec", "pack/archive", "metalgpu", "metalgpu/speed", "internal/gemm", "internal/fmath"},
 }
 
 func TestImportsPointDown(t *testing.T) {

@@ -1,0 +1,148 @@
+package compress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/metalgpu"
+)
+
+// deviceChoice is a device name, taken apart.
+type deviceChoice struct {
+	auto bool
+	// cpuMode is the mode of a CPU device, where gpu is nil.
+	cpuMode string
+	gpu     *metalgpu.Options
+}
+
+// parseDevice reads a name that [Options.Device] takes.
+func parseDevice(name string) (deviceChoice, error) {
+	switch name {
+	case "", "cpu":
+		return deviceChoice{}, nil
+	case "cpu:split-k":
+		return deviceChoice{cpuMode: nn.ModeSplitK}, nil
+	case "auto":
+		return deviceChoice{auto: true}, nil
+	}
+	bad := fmt.Errorf("%w: device %q, expected cpu, cpu:split-k, gpu, gpu:N, gpu:API, gpu:API:N or auto", ErrOption, name)
+	first, rest, _ := strings.Cut(name, ":")
+	if first != "gpu" || strings.HasSuffix(name, ":") {
+		return deviceChoice{}, bad
+	}
+	o := &metalgpu.Options{}
+	api, index, numbered := strings.Cut(rest, ":")
+	if !numbered && rest != "" && strings.Trim(rest, "0123456789") == "" {
+		api, index, numbered = "", rest, true
+	}
+	o.API = api
+	if numbered && api == "" && rest != index || strings.HasPrefix(api, "-") || api != "" && api[0] <= '9' {
+		return deviceChoice{}, bad
+	}
+	if numbered {
+		n, err := strconv.ParseUint(index, 10, 16)
+		if err != nil {
+			return deviceChoice{}, bad
+		}
+		o.Index = int(n)
+	}
+	return deviceChoice{gpu: o}, nil
+}
+
+// OpenDevice opens a device by the name that [Options.Device] takes. "auto" is the
+// first GPU that is no software and keeps the numeric contract, or the processor.
+func OpenDevice(ctx context.Context, name string, threads int) (nn.Device, error) {
+	choice, err := parseDevice(name)
+	if err != nil {
+		return nil, err
+	}
+	if choice.auto {
+		choice.gpu = firstGPU()
+	}
+	if choice.gpu == nil {
+		return nn.OpenCPU(nn.CPUOptions{Mode: choice.cpuMode, Threads: threads})
+	}
+	dev, err := metalgpu.Open(ctx, *choice.gpu)
+	switch {
+	case err == nil:
+		return dev, nil
+	case choice.auto && errors.Is(err, metalgpu.ErrNotStrict):
+		return nn.OpenCPU(nn.CPUOptions{Threads: threads})
+	case errors.Is(err, metalgpu.ErrUnavailable):
+		return nil, fmt.Errorf("device %q: %w (the processor is device cpu)", name, err)
+	}
+	return nil, fmt.Errorf("device %q: %w", name, err)
+}
+
+// firstGPU is the GPU that "auto" means, or nil.
+func firstGPU() *metalgpu.Options {
+	found, err := metalgpu.Devices()
+	if err != nil || found[0].Kind == "cpu" {
+		return nil
+	}
+	return &metalgpu.Options{}
+}
+
+// DeviceStatus is a device of this machine.
+type DeviceStatus struct {
+	// Name is what [Options.Device] takes.
+	Name string `json:"name"`
+	// Hardware describes a GPU; of the processor it is nil.
+	Hardware *metalgpu.DeviceInfo `json:"hardware,omitempty"`
+	// Info is the device's description once it was opened.
+	Info *nn.Info `json:"info,omitempty"`
+	// Problem is why it could not be opened.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Devices lists the devices of this machine, each of which is opened and closed.
+// An error of the second result that wraps [metalgpu.ErrUnavailable] says why
+// there is no GPU among them.
+func Devices(ctx context.Context) ([]DeviceStatus, error) {
+	found, gpuErr := metalgpu.Devices()
+	all := []DeviceStatus{{Name: "cpu"}, {Name: "cpu:split-k"}}
+	for i := range found {
+		name := "gpu"
+		if i > 0 {
+			name = fmt.Sprintf("gpu:%d", i)
+		}
+		all = append(all, DeviceStatus{Name: name, Hardware: &found[i]})
+	}
+	for i := range all {
+		dev, err := OpenDevice(ctx, all[i].Name, 0)
+		if err != nil {
+			all[i].Problem = err.Error()
+			continue
+		}
+		info := dev.Info()
+		all[i].Info = &info
+		if err := dev.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return all, gpuErr
+}
+
+// TestDevice holds every operation of a GPU against the processor's. The name is
+// one that [Options.Device] takes.
+func TestDevice(ctx context.Context, name string) (*metalgpu.Report, error) {
+	choice, err := parseDevice(name)
+	if err != nil {
+		return nil, err
+	}
+	if choice.auto {
+		choice.gpu = firstGPU()
+	}
+	if choice.gpu == nil {
+		return nil, fmt.Errorf("%w: device %q is the processor, which the GPUs are held against", ErrOption, name)
+	}
+	report, err := metalgpu.SelfTest(ctx, *choice.gpu)
+	if err != nil {
+		return nil, fmt.Errorf("device %q: %w", name, err)
+	}
+	return report, nil
+}
