@@ -29,7 +29,8 @@ func newZstdEncoder(level zstd.EncoderLevel) *zstd.Encoder {
 		zstd.WithEncoderLevel(level),
 		zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderCRC(false), // a chunk has a checksum
-		zstd.WithWindowSize(1<<22))
+		zstd.WithWindowSize(1<<19), // what a chunk has at most
+		zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic(err) // the options are constant
 	}
