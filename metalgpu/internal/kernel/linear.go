@@ -70,12 +70,12 @@ func (t weightType) element(e string) string { return fmt.Sprintf(t.one, e) }
 
 // finish turns sum v into element y of row r and output o.
 func finish(v, r, o string) string {
-	return strings.NewReplacer("V", v, "R", r, "O", o).Replace(`{
-	float sum = sumOf(V);
+	return strings.NewReplacer("$sum", v, "$row", r, "$output", o).Replace(`{
+	float sum = sumOf($sum);
 	if (p.bias == 1u) {
-		sum = canonical(sum + b[p.yofs + (O)]);
+		sum = canonical(sum + b[p.yofs + ($output)]);
 	}
-	y[(R) * p.ystride + p.yofs + (O)] = rounded(sum, p.round);
+	y[($row) * p.ystride + p.yofs + ($output)] = rounded(sum, p.round);
 }
 `)
 }

@@ -37,15 +37,8 @@ func run(out string) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	spirv, msl := filepath.Join(out, "spirv"), filepath.Join(out, "testdata", "msl")
-	for _, dir := range []string{spirv, msl} {
-		if err := os.RemoveAll(dir); err != nil {
-			return err
-		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return err
-		}
-	}
+	// Everything is compiled before anything is replaced.
+	files := map[string][]byte{}
 	var sums strings.Builder
 	for _, k := range kernel.All() {
 		words, err := compile(tmp, k)
@@ -56,15 +49,25 @@ func run(out string) error {
 		for i, w := range words {
 			binary.LittleEndian.PutUint32(data[4*i:], w)
 		}
-		if err := os.WriteFile(filepath.Join(spirv, k.Name+".spv"), data, 0o644); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(msl, k.Name+".metal"), []byte(k.MSL()), 0o644); err != nil {
-			return err
-		}
+		files[filepath.Join(out, "spirv", k.Name+".spv")] = data
+		files[filepath.Join(out, "testdata", "msl", k.Name+".metal")] = []byte(k.MSL())
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256([]byte(k.GLSL())), k.Name)
 	}
-	return os.WriteFile(filepath.Join(spirv, "SOURCES"), []byte(sums.String()), 0o644)
+	files[filepath.Join(out, "spirv", "SOURCES")] = []byte(sums.String())
+	for _, dir := range []string{filepath.Join(out, "spirv"), filepath.Join(out, "testdata", "msl")} {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	for name, data := range files {
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // compile returns the kernel's module, which spirv-val has seen.
