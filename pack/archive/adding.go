@@ -108,7 +108,7 @@ func (in *adding) add(seg *segment, i int) (*outStream, error) {
 	}
 	s := &outStream{choice: c, sum: pairsum.New(), hashed: make(chan struct{})}
 	e := stream{kind: c.kind, size: seg.size}
-	if c.kind == kindULP || c.kind == kindXOR {
+	if c.delta != nil {
 		e.base = c.base
 		e.dtype, _ = dtypeCode(c.dtype)
 		w.stats.Deltas += seg.size

@@ -14,7 +14,7 @@ type choice struct {
 	kind  byte
 	dtype tensor.DType
 	model *floatcodec.Model // of kindFloat
-	delta *deltaModel       // of kindULP and kindXOR
+	delta *deltaModel       // of differences
 	base  int               // stream of the base
 	// key is equal for equal segments, and rarely for others.
 	key Digest

@@ -24,7 +24,9 @@ func (s *deltaSource) split(raw []byte, off int64) error {
 	if err := s.base.readStream(s.stream, off, s.buf, 1); err != nil {
 		return fmt.Errorf("base archive: %w", err)
 	}
-	s.d.split(s.model, off/int64(s.model.form.width), raw, s.buf)
+	first := off / int64(s.model.form.width)
+	s.model.prepare(s.buf, first)
+	s.d.split(s.model, first, raw, s.buf)
 	return nil
 }
 
@@ -71,12 +73,22 @@ func (w *Writer) chooseDelta(c *choice, seg *segment, src source) error {
 	if c.delta == nil {
 		return nil
 	}
-	if run := runOf(seg.shape, src.size/int64(f.width)); run > 0 {
-		if err := try(deltaModel{kind: c.kind, form: f, run: run}, false); err != nil {
+	p, err := w.findProduct(seg, src, at)
+	if err != nil {
+		return err
+	}
+	if p != nil {
+		if err := try(deltaModel{kind: kindRank, form: f, product: p}, false); err != nil {
 			return err
 		}
 	}
-	return try(deltaModel{kind: c.kind, form: f, run: c.delta.run}, true)
+	p = c.delta.product
+	if run := runOf(seg.shape, src.size/int64(f.width)); run > 0 {
+		if err := try(deltaModel{kind: c.kind, form: f, run: run, product: p}, false); err != nil {
+			return err
+		}
+	}
+	return try(deltaModel{kind: c.kind, form: f, run: c.delta.run, product: p}, true)
 }
 
 // runOf returns how many elements of a tensor are likely to have moved alike: a
@@ -137,6 +149,9 @@ func (w *Writer) tryDelta(d *deltaSource, fine bool, src source, chunks []sample
 	cost += int64(len(m.classes.Append(nil)))
 	if m.fine != nil {
 		cost += int64(len(m.fine.Append(nil)))
+	}
+	if m.product != nil {
+		cost += int64(len(m.product.append(nil)))
 	}
 	return cost, err
 }

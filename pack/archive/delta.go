@@ -27,6 +27,15 @@ type deltaModel struct {
 	classes *floatcodec.Model
 	fine    *floatcodec.Model // nil: all bits below the classes stay as they are
 	run     int               // elements that share an activity; 0: none do
+	product *product          // of kindRank: it is added to the base
+}
+
+// prepare turns a chunk of the base, which begins with element first, into what the
+// differences are from.
+func (m *deltaModel) prepare(base []byte, first int64) {
+	if m.product != nil {
+		m.product.addTo(base, first, m.form.width)
+	}
 }
 
 const (

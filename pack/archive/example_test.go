@@ -150,7 +150,7 @@ func ExampleOptions_base() {
 	}
 	info, err := tuned.Lookup("layer.weight")
 	fmt.Println(info.Method, second.Size()*2 < first.Size(), bytes.Equal(back, exampleModel(1e-7)), err)
-	// Output: ulp true true <nil>
+	// Output: rank true true <nil>
 }
 
 // ranges reads parts of a file on a server that supports ranges.

@@ -81,6 +81,7 @@ const (
 	kindXOR    = 3 // differences of bits, from the base
 	kindCopy   = 4 // a stream of the base
 	kindJoined = 5 // bytes that follow those of the stream before, in its chunks
+	kindRank   = 6 // as kindULP, from the base plus a product of two thin matrices
 )
 
 // dtypes lists element types by their code in an archive, which must not depend

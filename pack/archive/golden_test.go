@@ -2,7 +2,9 @@ package archive_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"flag"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -44,6 +46,20 @@ func goldenFiles(seed uint64) map[string][]byte {
 		"sub/noise":         random(rand.New(rand.NewPCG(3, 100)), 300),
 		"sub/empty":         {},
 	}
+}
+
+// goldenMatrix is a matrix, or that plus a product of rank 1.
+func goldenMatrix(moved bool) map[string][]byte {
+	const rows, cols = 64, 80
+	rng := rand.New(rand.NewPCG(4, 100))
+	data := f32(rng, rows*cols)
+	for i := range rows * cols {
+		if moved {
+			v := math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+			binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(v+float32(float32((i/cols-31)*(i%cols-40))*0x1p-20)))
+		}
+	}
+	return map[string][]byte{"m.safetensors": safetensors([]part{{name: "w", dtype: tensor.F32, shape: []int{rows, cols}, data: data}}, nil)}
 }
 
 // Archives of version 1 stay readable for ever. They were written when the
@@ -89,5 +105,27 @@ func TestGolden(t *testing.T) {
 				base = r
 			}
 		})
+	}
+}
+
+// So do differences from a base plus a product.
+func TestGoldenProduct(t *testing.T) {
+	var base *archive.Reader
+	for i, name := range []string{"v1-matrix.hfa", "v1-rank.hfa"} {
+		path := filepath.Join("testdata", "golden", name)
+		b, err := os.ReadFile(path)
+		if os.IsNotExist(err) && *update {
+			b = packTree(t, goldenMatrix(i == 1), archive.Options{Base: base})
+			err = os.WriteFile(path, b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := open(t, b, archive.ReadOptions{Base: base})
+		wantFiles(t, r, goldenMatrix(i == 1))
+		if m := mustLookup(t, r, "w").Method; i == 1 && m != "rank" {
+			t.Errorf("stored as %q", m)
+		}
+		base = r
 	}
 }

@@ -180,7 +180,7 @@ func TestHostileIndex(t *testing.T) {
 		"absurd data":            func(x *index) { x.streams[0].data = 1 << 40 },
 		"overlap":                func(x *index) { x.streams[0].data-- },
 		"gap":                    func(x *index) { x.streams[len(x.streams)-1].table-- },
-		"unknown kind":           func(x *index) { x.streams[0].kind = kindJoined + 1 },
+		"unknown kind":           func(x *index) { x.streams[0].kind = kindRank + 1 },
 		"nothing to join":        func(x *index) { x.streams[0].kind = kindJoined },
 		"joined to others":       func(x *index) { x.streams[1].kind, x.streams[1].data = kindJoined, 0 },
 		"not joined":             func(x *index) { joined(x).kind = kindBytes },
@@ -404,11 +404,14 @@ func FuzzChunks(f *testing.F) {
 	f.Add(byte(kindFloat), uint32(200), table[:len(table)-4])
 	table = encodeTable(&choice{kind: kindULP, delta: d}, []int{17})
 	f.Add(byte(kindULP), uint32(200), table[:len(table)-4])
+	d.kind, d.product = kindRank, &product{rank: 1, cols: 10, bytes: 2, a: make([]float32, 10), b: make([]float32, 10)}
+	table = encodeTable(&choice{kind: kindRank, delta: d}, []int{17})
+	f.Add(byte(kindRank), uint32(200), table[:len(table)-4])
 	f.Fuzz(func(t *testing.T, kind byte, size uint32, body []byte) {
 		size %= maxChunk
 		dst := make([]byte, size)
 		enc := append(binary.LittleEndian.AppendUint32(nil, chunkSum(kind, 0, len(dst), body)), body...)
-		s := &stream{kind: kind % (kindJoined + 1), size: int64(size), total: int64(size), data: int64(size), dtype: kind % byte(len(dtypes))}
+		s := &stream{kind: kind % (kindRank + 1), size: int64(size), total: int64(size), data: int64(size), dtype: kind % byte(len(dtypes))}
 		for _, table := range [][]byte{body, binary.AppendUvarint(bytes.Clone(body), uint64(size))} {
 			if _, err := parseTable(binary.LittleEndian.AppendUint32(bytes.Clone(table), crc32.Checksum(table, castagnoli)), s); err != nil && !refused(err) {
 				t.Error(err)

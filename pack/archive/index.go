@@ -21,7 +21,7 @@ type index struct {
 // stream is a stretch of bytes that is stored once. Files consist of streams.
 type stream struct {
 	kind   byte
-	dtype  byte // code; kinds kindULP and kindXOR only
+	dtype  byte // code; of differences only
 	size   int64
 	digest Digest
 	// data and table are the lengths of what is stored, chunks first; both 0 for
@@ -37,7 +37,12 @@ type stream struct {
 }
 
 func (s *stream) needsBase() bool {
-	return s.kind == kindULP || s.kind == kindXOR || s.kind == kindCopy
+	return s.differs() || s.kind == kindCopy
+}
+
+// differs reports whether a stream holds differences.
+func (s *stream) differs() bool {
+	return s.kind == kindULP || s.kind == kindXOR || s.kind == kindRank
 }
 
 // stores reports whether a stream has chunks of its own.
@@ -84,7 +89,7 @@ func (x *index) encode() []byte {
 			put(s.data)
 			put(s.table)
 		}
-		if s.kind == kindULP || s.kind == kindXOR {
+		if s.differs() {
 			b = append(b, s.dtype)
 		}
 		if s.needsBase() {
@@ -252,11 +257,13 @@ func (r *indexReader) streams(x *index, end int64) {
 			s.table = r.number(end - at - s.data)
 			at += s.data + s.table
 		}
-		if s.kind == kindULP || s.kind == kindXOR {
+		if s.differs() {
 			if s.dtype = r.byte(); int(s.dtype) >= len(dtypes) {
 				r.fail("unknown element type %d", s.dtype)
 			} else if w := max(dtypes[s.dtype].Size(), 1); s.size%int64(w) != 0 {
 				r.fail("stream %d: %d bytes are not whole elements", i, s.size)
+			} else if s.kind == kindRank && !hasProducts(dtypes[s.dtype]) {
+				r.fail("stream %d: no product can be added to elements of type %v", i, dtypes[s.dtype])
 			}
 		}
 		if s.needsBase() {
@@ -265,7 +272,7 @@ func (r *indexReader) streams(x *index, end int64) {
 				r.fail("stream %d needs a base, none is named", i)
 			}
 		}
-		if s.kind > kindJoined {
+		if s.kind > kindRank {
 			r.fail("stream %d has the unknown kind %d", i, s.kind)
 		}
 		if s.kind == kindJoined {

@@ -85,11 +85,12 @@ type Tensor struct {
 	Stored int64
 	// SHA256 is the digest of its bytes.
 	SHA256 Digest
-	// Method says how it is stored: "bytes", "float", "ulp", "xor" or "base".
+	// Method says how it is stored: "bytes", "float", "ulp", "xor", "rank" or
+	// "base".
 	Method string
 }
 
-var methods = [...]string{kindBytes: "bytes", kindFloat: "float", kindULP: "ulp", kindXOR: "xor", kindCopy: "base"}
+var methods = [...]string{kindBytes: "bytes", kindFloat: "float", kindULP: "ulp", kindXOR: "xor", kindCopy: "base", kindRank: "rank"}
 
 // Open opens the archive at path, a regular file.
 func Open(path string, o ReadOptions) (*Reader, error) {

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/hfcompress/compress/pack/floatcodec"
 )
 
 // tableCache keeps the tables of the streams used last. Tables of thousands of
@@ -174,6 +176,7 @@ func (r *Reader) decodeChunk(s *stream, t *table, i int, enc, dst []byte) error 
 	if err := r.base.readStream(s.base, int64(i)*int64(t.chunk), base, 1); err != nil {
 		return fmt.Errorf("base archive: %w", err)
 	}
+	t.delta.prepare(base, int64(i)*floatcodec.ChunkElements)
 	return t.delta.decodeChunk(dst, i, enc, base)
 }
 

@@ -44,6 +44,9 @@ func encodeTable(c *choice, lengths []int) []byte {
 		model(c.delta.classes)
 		model(c.delta.fine)
 		b = binary.AppendUvarint(b, uint64(c.delta.run))
+		if c.delta.product != nil {
+			b = c.delta.product.append(b)
+		}
 	case c.kind == kindFloat:
 		model(c.model)
 	}
@@ -145,6 +148,9 @@ func parseDelta(b []byte, s *stream) (m *deltaModel, rest []byte, err error) {
 	}
 	run, b, err := uvarint(b, maxRun)
 	m.run = int(run)
+	if err == nil && s.kind == kindRank {
+		m.product, b, err = parseProduct(b, elements)
+	}
 	return m, b, err
 }
 

@@ -218,6 +218,7 @@ func (w *Writer) encode(u *unit) error {
 		if err := w.opts.Base.readStream(c.base, off, base, 1); err != nil {
 			return fmt.Errorf("base archive: %w", err)
 		}
+		c.delta.prepare(base, int64(u.chunk)*floatcodec.ChunkElements)
 		u.enc = c.delta.appendChunk(u.enc, u.chunk, u.raw, base)
 	}
 	return nil
