@@ -351,11 +351,11 @@ func TestCancellation(t *testing.T) {
 // them and say why.
 func TestWrongArithmetic(t *testing.T) {
 	for fault, says := range map[soft.Fault]string{soft.Contract: "contraction", soft.FlushSubnormals: "subnormal"} {
-		_, err := openStrict(context.Background(), soft.Open(soft.Options{Fault: fault}), "gpu", Options{})
+		_, _, err := openStrict(context.Background(), soft.Open(soft.Options{Fault: fault}), "gpu", Options{})
 		if !errors.Is(err, ErrNotStrict) || !strings.Contains(err.Error(), says) {
 			t.Errorf("fault %d: %v", fault, err)
 		}
-		d, err := openStrict(context.Background(), soft.Open(soft.Options{Fault: fault}), "gpu", Options{Lenient: true})
+		_, d, err := openStrict(context.Background(), soft.Open(soft.Options{Fault: fault}), "gpu", Options{Lenient: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,10 +365,10 @@ func TestWrongArithmetic(t *testing.T) {
 		}
 		d.Close()
 	}
-	if _, err := openStrict(context.Background(), soft.Open(soft.Options{LoseAfter: 1}), "gpu", Options{}); !errors.Is(err, ErrLost) {
+	if _, _, err := openStrict(context.Background(), soft.Open(soft.Options{LoseAfter: 1}), "gpu", Options{}); !errors.Is(err, ErrLost) {
 		t.Errorf("a device that is lost in its self-test: %v", err)
 	}
-	if _, err := openStrict(context.Background(), soft.Open(soft.Options{}), "gpu", Options{MemoryLimit: 1 << 12}); !errors.Is(err, ErrOutOfMemory) {
+	if _, _, err := openStrict(context.Background(), soft.Open(soft.Options{}), "gpu", Options{MemoryLimit: 1 << 12}); !errors.Is(err, ErrOutOfMemory) {
 		t.Errorf("a device without memory: %v", err)
 	}
 }

@@ -129,24 +129,30 @@ func Devices() ([]DeviceInfo, error) {
 // that does not keep the numeric contract gives an error that wraps [ErrNotStrict]
 // and says what was found.
 func Open(ctx context.Context, o Options) (nn.Device, error) {
+	_, d, err := OpenReport(ctx, o)
+	return d, err
+}
+
+// OpenReport is [Open] with what the self-test found.
+func OpenReport(ctx context.Context, o Options) (*Report, nn.Device, error) {
 	name, drv, err := find(o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return openStrict(ctx, drv, name, o)
 }
 
 // openStrict makes a device of a driver if its arithmetic is right.
-func openStrict(ctx context.Context, drv driver.Driver, name string, o Options) (nn.Device, error) {
+func openStrict(ctx context.Context, drv driver.Driver, name string, o Options) (*Report, nn.Device, error) {
 	d, report, err := open(ctx, drv, name, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !report.Strict && !o.Lenient {
 		err := fmt.Errorf("%s: %w: %s", report.Device.Name, ErrNotStrict, report.finding())
-		return nil, errors.Join(err, d.Close())
+		return report, nil, errors.Join(err, d.Close())
 	}
-	return d, nil
+	return report, d, nil
 }
 
 // open makes a device of a driver, strict or not. It closes the driver where it

@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 	"cmd": {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack",
 		"pack/xortable", "pack/floatcodec", "pack/archive", "validation", "finitepass", "planner", "metalgpu", "internal/demomodel", "internal/page"},
 	"testdata": {"tensor", "loader", "internal/shapes"},
-	"bench":    {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack", "pack/floatcodec", "pack/archive", "metalgpu", "metalgpu/speed", "internal/gemm", "internal/fmath"},
+	"bench":    {"", "metalgpu", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack", "pack/floatcodec", "pack/archive", "metalgpu", "metalgpu/speed", "internal/gemm", "internal/fmath"},
 }
 
 func TestImportsPointDown(t *testing.T) {

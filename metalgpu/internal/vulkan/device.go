@@ -56,7 +56,9 @@ func Open(index int, opt Options) (driver.Driver, error) {
 		in.close()
 		return nil, fmt.Errorf("vulkan: %s: %w", found[index].info.Name, err)
 	}
-	d.code = (*kernel.Kernel).SPIRV
+	if d.code = opt.Code; d.code == nil {
+		d.code = (*kernel.Kernel).SPIRV
+	}
 	d.memory.init(d, opt.MemoryLimit)
 	return d, nil
 }
