@@ -201,7 +201,7 @@ func (s *session) run(n int, task func(i int)) {
 // parts calls f for intervals that cover 0 … n−1, each with about grain units of
 // work or more, where one element is cost units.
 func (s *session) parts(n, cost int, f func(lo, hi int)) {
-	const grain = 1 << 15
+	const grain = 1 << 17
 	tasks := 1
 	if cost > 0 && n > grain/cost {
 		tasks = min(n, (n/max(1, grain/cost))+1)

@@ -32,8 +32,8 @@ func inline(n int, task func(i int)) {
 }
 
 // taskWork is the number of multiplications that are worth a task of their own:
-// starting a goroutine costs about as much as some thousand.
-const taskWork = 1 << 17
+// waking another goroutine costs about as much as a hundred thousand.
+const taskWork = 1 << 19
 
 // Mul sets y, row-major [rows, Outputs], to x·wᵀ for x row-major [rows, Inputs].
 // A nil run does everything in the calling goroutine. Results do not depend on
@@ -91,7 +91,7 @@ type call struct {
 
 // eachBlock calls f for each block of rows, several to a task.
 func (c *call) eachBlock(run Runner, f func(block int)) {
-	tasks := min(c.blocks, c.rows*c.m.k*4/taskWork)
+	tasks := min(c.blocks, c.rows*c.m.k*8/taskWork)
 	if tasks <= 1 {
 		inline(c.blocks, f)
 		return
