@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/hfcompress/compress/architectures/nn"
@@ -15,7 +16,8 @@ func validate() bool { return os.Getenv("HFCOMPRESS_VULKAN_VALIDATION") != "" }
 
 // testOptions lists the devices to test on: the driver in plain Go, and a Vulkan
 // device, a software one where there is one, whose behaviour is the same
-// everywhere. CI must have it; elsewhere its absence is only logged.
+// everywhere. CI must have it; elsewhere its absence is only logged. The variable
+// HFCOMPRESS_TEST_GPU names another device of the list by its index.
 func testOptions(t testing.TB) map[string]Options {
 	t.Helper()
 	out := map[string]Options{}
@@ -36,6 +38,11 @@ func testOptions(t testing.TB) map[string]Options {
 	for i, info := range infos {
 		if info.Kind == "cpu" {
 			at = i
+		}
+	}
+	if v := os.Getenv("HFCOMPRESS_TEST_GPU"); v != "" {
+		if at, err = strconv.Atoi(v); err != nil || at < 0 || at >= len(infos) {
+			t.Fatalf("HFCOMPRESS_TEST_GPU is %q, there are %d devices", v, len(infos))
 		}
 	}
 	out[infos[at].API] = Options{Index: at, Validation: validate(), Message: func(text string) { t.Errorf("validation layer: %s", text) }}

@@ -38,7 +38,7 @@ step() { printf '\n== %s\n' "$*"; }
 	"$out/hfcompress" devices --selftest --device "$device"
 
 	step "tests of the device"
-	go test -count 1 ./metalgpu ./metalgpu/internal/vulkan
+	HFCOMPRESS_TEST_GPU=$index go test -count 1 ./metalgpu ./metalgpu/internal/vulkan
 
 	step "the whole road"
 	rm -rf "$out/package"
