@@ -30,34 +30,48 @@ func needGPU(t *testing.T) {
 // The whole road on a GPU: one table for all row counts fails the gate, since a
 // GPU adds few rows in another order than many; two tables, of which the second
 // is held as differences and decoded on the device, give the source's bits.
+//
+// The same kernels run twice: by a graphics API, and by the driver in plain Go.
 func TestGPU(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute where the GPU is software")
 	}
-	needGPU(t)
-	ctx := context.Background()
-	dir := demoDir(t, nil)
-	out := filepath.Join(t.TempDir(), "package")
-	run := func(o compress.Options) *compress.Result {
-		t.Helper()
-		o.Device = "gpu"
-		o.Generate = validation.Options{MaxPositions: 40, MaxSingles: 1}
-		o.NearTies = validation.TieOptions{Calls: 1, Keep: 1}
-		r, err := compress.Local(ctx, dir, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { r.Close() })
-		return r
+	t.Run("api", func(t *testing.T) {
+		needGPU(t)
+		one, auto := oneTableOnGPU(t, "gpu"), twoTablesOnGPU(t, "gpu")
+		sameOutputs(t, one.Model, auto.Model)
+	})
+	t.Run("go", func(t *testing.T) { twoTablesOnGPU(t, "gpu:go") })
+}
+
+func onGPU(t *testing.T, device string, o compress.Options) *compress.Result {
+	t.Helper()
+	o.Device = device
+	o.Generate = validation.Options{MaxPositions: 40, MaxSingles: 1}
+	o.NearTies = validation.TieOptions{Calls: 1, Keep: 1}
+	r, err := compress.Local(context.Background(), demoDir(t, nil), o)
+	if err != nil {
+		t.Fatal(err)
 	}
-	one := run(compress.Options{ProfileMode: finitepass.ProfilesNone})
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func oneTableOnGPU(t *testing.T, device string) *compress.Result {
+	one := onGPU(t, device, compress.Options{ProfileMode: finitepass.ProfilesNone})
 	if one.Status != finitepass.RolledBack || one.Report.FirstGate == nil || one.Report.FirstGate.FirstFailure == nil {
 		t.Fatalf("one table: status %s", one.Status)
 	}
 	if !one.Report.Gate.Bitwise || one.Report.Values.Saved() != 0 {
 		t.Error("what is returned is not the original")
 	}
-	auto := run(compress.Options{Out: out})
+	return one
+}
+
+func twoTablesOnGPU(t *testing.T, device string) *compress.Result {
+	ctx := context.Background()
+	out := filepath.Join(t.TempDir(), "package")
+	auto := onGPU(t, device, compress.Options{Out: out, Storage: compress.StorageOptions{PackTables: true}})
 	r := auto.Report
 	if got := compress.ProfileText(r.Profiles); auto.Status != finitepass.Compressed || got != "1–15, 16+ (auto)" || !r.Gate.Bitwise || !r.Reload.Bitwise {
 		t.Errorf("auto: status %s, profiles %s", auto.Status, got)
@@ -65,7 +79,9 @@ func TestGPU(t *testing.T) {
 	if r.Bytes.ResidentFullTables <= r.Bytes.Resident.After {
 		t.Errorf("differences take %d bytes, full tables %d", r.Bytes.Resident.After, r.Bytes.ResidentFullTables)
 	}
-	sameOutputs(t, one.Model, auto.Model)
+	if s := r.Storage; s == nil || len(s.Tables) != 1 {
+		t.Errorf("no table is packed in memory: %+v", s)
+	}
 	if !r.Device.Strict || !strings.HasPrefix(r.Device.Fingerprint, "gpu/") {
 		t.Errorf("%+v", r.Device)
 	}
@@ -81,6 +97,7 @@ func TestGPU(t *testing.T) {
 		}
 		loaded.Close()
 	}
+	return auto
 }
 
 func TestDeviceNames(t *testing.T) {
