@@ -27,6 +27,7 @@ func TestModulesAreStrict(t *testing.T) {
 		}
 		total += n
 	}
+	t.Logf("%d operations of float arithmetic in %d modules", total, len(kernel.All()))
 	if total < 1000 {
 		t.Errorf("only %d operations of float arithmetic were seen", total)
 	}
