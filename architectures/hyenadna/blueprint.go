@@ -26,6 +26,7 @@ const (
 	basePrefix = "hyena."
 	embedding  = "backbone.embeddings.word_embeddings.weight"
 	headName   = "lm_head.weight"
+	scoreName  = "score.weight"
 )
 
 type family struct{}
@@ -134,6 +135,8 @@ func (b *Blueprint) Params() []loader.Param {
 	}
 	norm(b.prefix + "backbone.ln_f")
 	switch {
+	case c.Labels > 0:
+		add(scoreName, c.Labels, c.HiddenSize)
 	case !c.LM:
 		out = append(out, loader.Param{Name: headName, Ignored: true})
 	case c.TiedHead:

@@ -20,13 +20,14 @@ const (
 	modelType  = "hyenadna"
 	classLM    = "HyenaDNAForCausalLM"
 	classModel = "HyenaDNAModel"
+
+	classClassifier = "HyenaDNAForSequenceClassification"
 )
 
-var classes = []string{classLM, classModel}
+var classes = []string{classLM, classModel, classClassifier}
 
-// code lists the classes in the published repositories that this package computes,
-// or that are about other heads than the configuration's.
-var code = []string{"modeling_hyena." + classModel, "modeling_hyena." + classLM, "modeling_hyena.HyenaDNAForSequenceClassification"}
+// code lists the classes in the published repositories that this package computes.
+var code = []string{"modeling_hyena." + classModel, "modeling_hyena." + classLM, "modeling_hyena." + classClassifier}
 
 // Config holds what a config.json says about the computation.
 type Config struct {
@@ -48,8 +49,12 @@ type Config struct {
 	// they are all Frequency.
 	TrainedFrequencies bool
 	Frequency          float32
-	// LM says that there is a head. TiedHead says that its matrix is the embedding.
+	// LM says that there is a head over the ids. TiedHead says that its matrix is the
+	// embedding.
 	LM, TiedHead bool
+	// Labels is the number of classes of a model that classifies sequences, 0 for
+	// others.
+	Labels int
 	// PadToken is -1 when the configuration has none.
 	PadToken int
 }
@@ -65,6 +70,7 @@ const (
 	maxPosition     = 1 << 12
 	maxFilter       = 1 << 16
 	maxFilterLayers = 64
+	maxLabels       = 1 << 16
 )
 
 const (
@@ -115,6 +121,9 @@ func ParseConfig(cfg architectures.Config) (*Config, error) {
 	c.TrainedFrequencies = o.Flag("train_freq", true)
 	c.Frequency = float32(o.Number("activation_freq", 1))
 	c.TiedHead = o.Flag("tie_word_embeddings", true) && c.LM
+	if class == classClassifier {
+		c.Labels = labels(o)
+	}
 	multiple := o.Size("pad_vocab_size_multiple", 8, maxVocab)
 	if o.Err != nil {
 		return nil, o.Err
@@ -132,6 +141,19 @@ func ParseConfig(cfg architectures.Config) (*Config, error) {
 		return nil, o.Fail("emb_dim", "%d: expected an odd number from 3 on, a time, cosines and sines", c.PositionSize)
 	}
 	return c, nil
+}
+
+// labels is the number of classes: those that id2label names, or num_labels, or
+// two, in the order in which the reference looks.
+func labels(o *settings.Object) int {
+	n := o.Size("num_labels", 2, maxLabels)
+	if names := o.Object("id2label").Keys(); len(names) > 0 {
+		n = len(names)
+	}
+	if n > maxLabels && o.Err == nil {
+		o.Err = o.Fail("id2label", "%d labels; at most %d are read", n, maxLabels)
+	}
+	return n
 }
 
 // streams is the width of the input projection.

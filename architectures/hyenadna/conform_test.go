@@ -16,7 +16,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for _, name := range []string{"plain", "third_order", "tied", "fixed_frequency"} {
+	for _, name := range []string{"plain", "third_order", "tied", "fixed_frequency", "classifier"} {
 		t.Run(name, func(t *testing.T) {
 			goldens.Conform(t, modelDir(name), func(m architectures.Model) architectures.Model {
 				return m.(*hyenadna.Model).WithSessionBytes(1)
@@ -42,8 +42,8 @@ func TestConfigRefusals(t *testing.T) {
 		goldens.Want(object{"pad_token_id": 16}, "pad_token_id: 16 is outside the vocabulary of 16"),
 		goldens.Want(object{"dtype": "bfloat16", "torch_dtype": nil}, `expected "float32", found "bfloat16"`),
 		goldens.Want(object{"layer": object{"l_max": 1026}}, "layer: "),
-		goldens.Want(object{"architectures": []string{"HyenaDNAForSequenceClassification"}},
-			`expected "HyenaDNAForCausalLM" or "HyenaDNAModel", found "HyenaDNAForSequenceClassification"`),
+		goldens.Want(object{"architectures": []string{"HyenaDNAForTokenClassification"}}, `found "HyenaDNAForTokenClassification"`),
+		goldens.Want(object{"architectures": []string{"HyenaDNAForSequenceClassification"}, "num_labels": 0}, "num_labels"),
 	}...)
 }
 
@@ -84,6 +84,10 @@ func TestInputs(t *testing.T) {
 	in.Tensors["attention_mask"] = in.Tensors["input_ids"]
 	if _, err := m.Forward(context.Background(), in); !errors.Is(err, hyenadna.ErrInput) || !strings.Contains(err.Error(), `"attention_mask" is not an input of this model; inputs: input_ids`) {
 		t.Errorf("a mask: %v", err)
+	}
+	one := goldens.Build(t, dev, modelDir("classifier"), map[string]any{"pad_token_id": nil})
+	if _, err := one.Forward(context.Background(), goldens.Input(t, ids(3), ids(3))); !errors.Is(err, hyenadna.ErrInput) || !strings.Contains(err.Error(), "2 sequences; without a pad_token_id") {
+		t.Errorf("two sequences without a pad token: %v", err)
 	}
 	if _, err := m.Forward(context.Background(), goldens.Input(t, ids(151))); !errors.Is(err, hyenadna.ErrInput) || !strings.Contains(err.Error(), "151 positions; the model has 150") {
 		t.Errorf("151 positions: %v", err)

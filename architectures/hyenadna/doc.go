@@ -2,8 +2,9 @@
 // models over single nucleotides (Nguyen et al., 2023): layers that mix positions
 // with convolutions as long as the sequence (Poli et al., 2023), then an MLP, with
 // norms in front of both. It follows the published programs, standalone_hyenadna.py
-// and the HyenaDNAForCausalLM and HyenaDNAModel made from it, whose names and
-// configuration it reads, with F32 weights.
+// and the classes made from it, HyenaDNAForCausalLM, HyenaDNAModel and
+// HyenaDNAForSequenceClassification, whose names and configuration it reads, with F32
+// weights.
 //
 // Importing the package registers the family as "hyenadna":
 //
@@ -16,8 +17,9 @@
 // mask nor positions: the published models are padded on the left with the pad token,
 // which they read like any other.
 //
-// Outputs are "logits" [batch, length, ids], or of a HyenaDNAModel
-// "last_hidden_state", and with the flag output_hidden_states "hidden_states.0" (the
+// Outputs are "logits" [batch, length, ids], of a HyenaDNAModel "last_hidden_state",
+// or of a classifier "logits" [batch, classes] from the position in front of the first
+// pad token, the last one if there is no such, and with the flag output_hidden_states "hidden_states.0" (the
 // embedding), one behind every layer, and a last one behind the final norm. The flag
 // output_attentions is allowed; there are none.
 //

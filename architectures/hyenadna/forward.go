@@ -2,11 +2,14 @@ package hyenadna
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/internal/batch"
 	"github.com/hfcompress/compress/architectures/internal/run"
 	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/tensor"
 )
 
 // Forward runs the model once on a whole batch: see the package's documentation
@@ -17,6 +20,9 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (out archi
 	k, err := limits.Parse(in, 0)
 	if err != nil {
 		return nil, err
+	}
+	if c.Labels > 0 && c.PadToken < 0 && k.Batch > 1 {
+		return nil, fmt.Errorf("%w: %s: %d sequences; without a pad_token_id a classifier takes one at a time", ErrInput, batch.IDs, k.Batch)
 	}
 	if err := k.CheckOutputs(float64(c.VocabSize), float64(c.HiddenSize)*float64(c.Layers+2), 0); err != nil {
 		return nil, err
@@ -61,7 +67,14 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (out archi
 	if err := trace.KeepHidden(p, k, h, c.HiddenSize); err != nil {
 		return nil, err
 	}
-	if !c.LM {
+	switch {
+	case c.Labels > 0:
+		logits, err := m.classify(p, k, h)
+		if err != nil {
+			return nil, err
+		}
+		return trace.Append(architectures.Outputs{{Name: "logits", Tensor: logits}}), nil
+	case !c.LM:
 		last, err := p.Keep(h, k.Batch, k.Length, c.HiddenSize)
 		if err != nil {
 			return nil, err
@@ -73,6 +86,29 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (out archi
 		return nil, err
 	}
 	return trace.Append(architectures.Outputs{{Name: "logits", Tensor: logits}}), nil
+}
+
+// classify applies the head to one position of each sequence: the one in front of
+// its first pad token, and the last one where that is the first position, or where
+// there is none, as the published classifier does.
+func (m *Model) classify(p *run.Pass, k *batch.Call, h nn.Array) (*tensor.Tensor, error) {
+	c := &m.cfg
+	all, err := p.Keep(h, k.Rows(), c.HiddenSize)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tensor.New(all.DType(), k.Batch, c.HiddenSize)
+	if err != nil {
+		return nil, err
+	}
+	for b := range k.Batch {
+		at := slices.Index(k.IDs[b*k.Length:(b+1)*k.Length], c.PadToken) - 1
+		if at < 0 {
+			at = k.Length - 1
+		}
+		copy(rows.Row(b), all.Row(b*k.Length+at))
+	}
+	return p.Keep(nn.Apply(p.S, m.head, p.S.FromHost(rows)), k.Batch, c.Labels)
 }
 
 // mix returns h plus what a layer's convolutions make of the streams that its input

@@ -13,6 +13,6 @@ const goldenDir = "testdata/golden"
 func modelDir(name string) string { return filepath.Join(goldenDir, name) }
 
 func TestGoldenForward(t *testing.T) {
-	goldens.Forward(t, goldenDir, modelDir, 5, "logits")
-	goldens.Forward(t, goldenDir, modelDir, 5, "last_hidden_state")
+	goldens.Forward(t, goldenDir, modelDir, 6, "logits")
+	goldens.Forward(t, goldenDir, modelDir, 6, "last_hidden_state")
 }

@@ -25,7 +25,7 @@ type Model struct {
 	block  nn.TokenBlock
 	layers []layer
 	norm   *nn.LayerNorm
-	head   []nn.RowLocal // nil for a model without one
+	head   []nn.RowLocal // over ids or classes; nil for a model without one
 
 	sessionBytes float64 // the constant, but for tests
 }
@@ -88,6 +88,8 @@ func (b *Blueprint) Build(dev nn.Device, weights architectures.Weights, blocks m
 	switch {
 	case c.TiedHead:
 		m.head = []nn.RowLocal{u.Matrix(b.prefix+embedding, "")}
+	case c.Labels > 0:
+		m.head = []nn.RowLocal{u.Matrix(scoreName, "")}
 	case c.LM:
 		m.head = []nn.RowLocal{u.Matrix(headName, "")}
 	}

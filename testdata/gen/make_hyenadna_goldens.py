@@ -47,20 +47,21 @@ DEFAULTS = {
 
 # One case for each setting that changes a computation. "trained" gives each layer
 # positions of its own, "once" stores a layer's frequencies under one name, "base" is
-# a model without a head.
+# a model without a head, "labels" one that classifies sequences.
 CASES = {
     "plain": ({}, {"trained"}),
     "third_order": ({"hyena_order": 3, "d_model": 12, "d_inner": 20, "n_layer": 2, "emb_dim": 3, "num_inner_mlps": 1}, {"once"}),
     "tied": ({"tie_word_embeddings": True, "d_model": 17, "n_layer": 2, "num_inner_mlps": 0, "filter_order": 7}, {"once"}),
     "fixed_frequency": ({"train_freq": False, "activation_freq": 3, "n_layer": 2, "pad_vocab_size_multiple": 1}, set()),
     "base": ({"d_model": 8, "d_inner": 12, "n_layer": 2, "max_seq_len": 1300, "filter_order": 8}, {"base", "once"}),
+    "classifier": ({"d_model": 16, "d_inner": 24, "n_layer": 1, "num_labels": 3}, {"labels", "once"}),
 }
 
 PAD = 4
 
 
 def config(settings, kinds):
-    name = "HyenaDNAModel" if "base" in kinds else "HyenaDNAForCausalLM"
+    name = "HyenaDNAModel" if "base" in kinds else "HyenaDNAForSequenceClassification" if "labels" in kinds else "HyenaDNAForCausalLM"
     return {
         "model_type": "hyenadna", "architectures": [name],
         "auto_map": {"AutoConfig": "configuration_hyena.HyenaConfig", "AutoModel": "modeling_hyena.HyenaDNAModel",
@@ -92,7 +93,14 @@ def build(module, s, kinds):
     return m
 
 
-def run(m, head, ids):
+def classified(last, ids):
+    """The rows that the Hub's classifier chooses, which the standalone program does
+    not have: in front of the first pad token, and the last one without any."""
+    first = [row.index(PAD) if PAD in row else 0 for row in ids.tolist()]
+    return torch.stack([rows[at - 1] for rows, at in zip(last, first)])
+
+
+def run(m, head, ids, labels=False):
     with torch.no_grad():
         hidden = [m.backbone.embeddings(ids)]
         state, residual = hidden[0], None
@@ -101,7 +109,7 @@ def run(m, head, ids):
             hidden.append(state + residual)
         last = m(ids)
         hidden.append(last)
-        out = {"last_hidden_state": last} if head is None else {"logits": last @ head.T}
+        out = {"last_hidden_state": last} if head is None else {"logits": (classified(last, ids) if labels else last) @ head.T}
     return out | {f"hidden_states.{i}": h for i, h in enumerate(hidden)}
 
 
@@ -135,9 +143,11 @@ def main(standalone, out):
         head = None
         if "base" not in kinds:
             head = embedding if s["tie_word_embeddings"] else torch.randn_like(embedding)
+            if "labels" in kinds:
+                head = torch.randn(s["num_labels"], s["d_model"])
             state = {"hyena." + k: v for k, v in state.items()}
             if not s["tie_word_embeddings"]:
-                state["lm_head.weight"] = head
+                state["score.weight" if "labels" in kinds else "lm_head.weight"] = head
         case = out / name
         case.mkdir(parents=True, exist_ok=True)
         save_file(state, case / "model.safetensors")
@@ -145,7 +155,7 @@ def main(standalone, out):
         golden = {}
         for label, ids in inputs(len(embedding), s).items():
             golden[f"{label}.input_ids"] = ids
-            golden |= {f"{label}.{k}": v for k, v in run(m, head, ids).items()}
+            golden |= {f"{label}.{k}": v for k, v in run(m, head, ids, "labels" in kinds).items()}
         save_file({k: v.contiguous().clone() for k, v in golden.items()}, case / "golden.safetensors")
 
 
