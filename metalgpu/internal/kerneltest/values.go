@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/internal/fmath"
@@ -133,18 +134,18 @@ func values(h *tensor.Tensor) []uint32 {
 }
 
 // cpu is the reference device.
-var cpu = func() nn.Device {
+var cpu = sync.OnceValue(func() nn.Device {
 	d, err := nn.OpenCPU(nn.CPUOptions{Threads: 1})
 	if err != nil {
 		panic(err)
 	}
 	return d
-}()
+})
 
 // onCPU runs f in a session of the CPU device and returns the values of its
 // results.
 func onCPU(f func(s nn.Session) []nn.Array) [][]uint32 {
-	s := cpu.Begin(context.Background())
+	s := cpu().Begin(context.Background())
 	defer s.Close()
 	var out [][]uint32
 	for _, a := range f(s) {
@@ -160,7 +161,7 @@ func onCPU(f func(s nn.Session) []nn.Array) [][]uint32 {
 
 // upload places a tensor on the CPU device.
 func upload(h *tensor.Tensor, use nn.Use) nn.Array {
-	a, err := cpu.Upload(h, use)
+	a, err := cpu().Upload(h, use)
 	if err != nil {
 		panic(err)
 	}
