@@ -13,6 +13,8 @@ import (
 //
 // 64 invocations side by side serve one output and read its weights in pairs, so
 // that 32 of them read 256 neighbouring bytes of float32 or 128 of a 16-bit type.
+// Grids number rows first: groups that run at the same time share weights, which
+// are then read from memory once, and all of x is small.
 
 const (
 	linearLanes   = 64
@@ -91,7 +93,7 @@ func lanesKernel(name string, t weightType, rows, outputs int, doc string) *Kern
 	var s source
 	perGroup := linearTeams * outputs
 	s.line("uint lane = lid.x & 63u;")
-	s.line("uint first = (wid.y * 32768u + wid.x) * %du + (lid.x >> 6u) * %du;", perGroup, outputs)
+	s.line("uint first = (wid.z * 32768u + wid.y) * %du + (lid.x >> 6u) * %du;", perGroup, outputs)
 	s.line("bool live = first < p.n;")
 	s.line("uint full = p.k >> 1u;")
 	for o := range outputs {
@@ -99,11 +101,7 @@ func lanesKernel(name string, t weightType, rows, outputs int, doc string) *Kern
 		s.line("uint w%d = p.wofs + min(first + %du, p.n - 1u) * p.wstride;", o, o)
 	}
 	for r := range rows {
-		if rows == 1 {
-			s.line("uint x0 = 0u;")
-		} else {
-			s.line("uint x%d = min(wid.z * %du + %du, p.rows - 1u) * p.k;", r, rows, r)
-		}
+		s.line("uint x%d = min(wid.x * %du + %du, p.rows - 1u) * p.k;", r, rows, r)
 	}
 	each := func(f func(r, o int)) {
 		for o := range outputs {
@@ -189,10 +187,7 @@ func lanesKernel(name string, t weightType, rows, outputs int, doc string) *Kern
 			s.line("sums[%s] += sums[%s + s];", at, at)
 		}
 		s.line("}\nBARRIER();\n}")
-		row := fmt.Sprintf("wid.z * %du + %du", rows, r)
-		if rows == 1 {
-			row = "0u"
-		}
+		row := fmt.Sprintf("wid.x * %du + %du", rows, r)
 		for o := range outputs {
 			s.line("if (lane == %du && live && first + %du < p.n && %s < p.rows) %s", o, o, row,
 				strings.TrimSuffix(finish(fmt.Sprintf("sums[%du + (lid.x & 192u)]", o*linearLanes*linearTeams), row, fmt.Sprintf("first + %du", o)), "\n"))
@@ -205,11 +200,7 @@ func lanesKernel(name string, t weightType, rows, outputs int, doc string) *Kern
 		Body:   s.String(),
 		Grid: func(p Args) [3]uint32 {
 			g := spread(uint64(ceil(p.Get("n"), uint32(perGroup))))
-			g[2] = min(1, p.Get("rows"))
-			if rows > 1 {
-				g[2] = ceil(p.Get("rows"), uint32(rows))
-			}
-			return g
+			return [3]uint32{ceil(p.Get("rows"), uint32(rows)), g[0], g[1]}
 		},
 	}
 }
@@ -220,7 +211,7 @@ func lanesKernel(name string, t weightType, rows, outputs int, doc string) *Kern
 // never −0, so adding them changes no bit.
 func tiledKernel(name string, t weightType) *Kernel {
 	var s source
-	s.line("uint row = wid.y * 64u;\nuint col = wid.x * 64u;")
+	s.line("uint row = wid.x * 64u;\nuint col = wid.y * 64u;")
 	s.line("uint tx = lid.x & 7u;\nuint ty = lid.x >> 3u;")
 	each := func(f func(i, j int)) {
 		for i := range 8 {
@@ -302,7 +293,7 @@ ws[kk * 65u + o] = v;
 		Shared: []Shared{{"xs", "float", tileDepth * tileStride}, {"ws", "float", tileDepth * tileStride}},
 		Body:   s.String(),
 		Grid: func(p Args) [3]uint32 {
-			return [3]uint32{ceil(p.Get("n"), tile), ceil(p.Get("rows"), tile), 1}
+			return [3]uint32{ceil(p.Get("rows"), tile), ceil(p.Get("n"), tile), 1}
 		},
 	}
 }

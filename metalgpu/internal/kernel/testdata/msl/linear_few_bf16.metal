@@ -93,17 +93,17 @@ uint3 lid [[thread_position_in_threadgroup]],
 uint3 wid [[threadgroup_position_in_grid]]) {
 threadgroup float sums[1024];
 uint lane = lid.x & 63u;
-uint first = (wid.y * 32768u + wid.x) * 16u + (lid.x >> 6u) * 4u;
+uint first = (wid.z * 32768u + wid.y) * 16u + (lid.x >> 6u) * 4u;
 bool live = first < p.n;
 uint full = p.k >> 1u;
 uint w0 = p.wofs + min(first + 0u, p.n - 1u) * p.wstride;
 uint w1 = p.wofs + min(first + 1u, p.n - 1u) * p.wstride;
 uint w2 = p.wofs + min(first + 2u, p.n - 1u) * p.wstride;
 uint w3 = p.wofs + min(first + 3u, p.n - 1u) * p.wstride;
-uint x0 = min(wid.z * 4u + 0u, p.rows - 1u) * p.k;
-uint x1 = min(wid.z * 4u + 1u, p.rows - 1u) * p.k;
-uint x2 = min(wid.z * 4u + 2u, p.rows - 1u) * p.k;
-uint x3 = min(wid.z * 4u + 3u, p.rows - 1u) * p.k;
+uint x0 = min(wid.x * 4u + 0u, p.rows - 1u) * p.k;
+uint x1 = min(wid.x * 4u + 1u, p.rows - 1u) * p.k;
+uint x2 = min(wid.x * 4u + 2u, p.rows - 1u) * p.k;
+uint x3 = min(wid.x * 4u + 3u, p.rows - 1u) * p.k;
 float e0_0 = 0.0f;
 float f0_0 = 0.0f;
 float e1_0 = 0.0f;
@@ -287,33 +287,33 @@ sums[768u + lid.x] += sums[768u + lid.x + s];
 }
 BARRIER();
 }
-if (lane == 0u && live && first + 0u < p.n && wid.z * 4u + 0u < p.rows) {
+if (lane == 0u && live && first + 0u < p.n && wid.x * 4u + 0u < p.rows) {
 	float sum = sumOf(sums[0u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 0u)]);
 	}
-	y[(wid.z * 4u + 0u) * p.ystride + p.yofs + (first + 0u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 0u) * p.ystride + p.yofs + (first + 0u)] = rounded(sum, p.round);
 }
-if (lane == 1u && live && first + 1u < p.n && wid.z * 4u + 0u < p.rows) {
+if (lane == 1u && live && first + 1u < p.n && wid.x * 4u + 0u < p.rows) {
 	float sum = sumOf(sums[256u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 1u)]);
 	}
-	y[(wid.z * 4u + 0u) * p.ystride + p.yofs + (first + 1u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 0u) * p.ystride + p.yofs + (first + 1u)] = rounded(sum, p.round);
 }
-if (lane == 2u && live && first + 2u < p.n && wid.z * 4u + 0u < p.rows) {
+if (lane == 2u && live && first + 2u < p.n && wid.x * 4u + 0u < p.rows) {
 	float sum = sumOf(sums[512u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 2u)]);
 	}
-	y[(wid.z * 4u + 0u) * p.ystride + p.yofs + (first + 2u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 0u) * p.ystride + p.yofs + (first + 2u)] = rounded(sum, p.round);
 }
-if (lane == 3u && live && first + 3u < p.n && wid.z * 4u + 0u < p.rows) {
+if (lane == 3u && live && first + 3u < p.n && wid.x * 4u + 0u < p.rows) {
 	float sum = sumOf(sums[768u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 3u)]);
 	}
-	y[(wid.z * 4u + 0u) * p.ystride + p.yofs + (first + 3u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 0u) * p.ystride + p.yofs + (first + 3u)] = rounded(sum, p.round);
 }
 BARRIER();
 sums[0u + lid.x] = e1_0 + f1_0;
@@ -330,33 +330,33 @@ sums[768u + lid.x] += sums[768u + lid.x + s];
 }
 BARRIER();
 }
-if (lane == 0u && live && first + 0u < p.n && wid.z * 4u + 1u < p.rows) {
+if (lane == 0u && live && first + 0u < p.n && wid.x * 4u + 1u < p.rows) {
 	float sum = sumOf(sums[0u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 0u)]);
 	}
-	y[(wid.z * 4u + 1u) * p.ystride + p.yofs + (first + 0u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 1u) * p.ystride + p.yofs + (first + 0u)] = rounded(sum, p.round);
 }
-if (lane == 1u && live && first + 1u < p.n && wid.z * 4u + 1u < p.rows) {
+if (lane == 1u && live && first + 1u < p.n && wid.x * 4u + 1u < p.rows) {
 	float sum = sumOf(sums[256u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 1u)]);
 	}
-	y[(wid.z * 4u + 1u) * p.ystride + p.yofs + (first + 1u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 1u) * p.ystride + p.yofs + (first + 1u)] = rounded(sum, p.round);
 }
-if (lane == 2u && live && first + 2u < p.n && wid.z * 4u + 1u < p.rows) {
+if (lane == 2u && live && first + 2u < p.n && wid.x * 4u + 1u < p.rows) {
 	float sum = sumOf(sums[512u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 2u)]);
 	}
-	y[(wid.z * 4u + 1u) * p.ystride + p.yofs + (first + 2u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 1u) * p.ystride + p.yofs + (first + 2u)] = rounded(sum, p.round);
 }
-if (lane == 3u && live && first + 3u < p.n && wid.z * 4u + 1u < p.rows) {
+if (lane == 3u && live && first + 3u < p.n && wid.x * 4u + 1u < p.rows) {
 	float sum = sumOf(sums[768u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 3u)]);
 	}
-	y[(wid.z * 4u + 1u) * p.ystride + p.yofs + (first + 3u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 1u) * p.ystride + p.yofs + (first + 3u)] = rounded(sum, p.round);
 }
 BARRIER();
 sums[0u + lid.x] = e2_0 + f2_0;
@@ -373,33 +373,33 @@ sums[768u + lid.x] += sums[768u + lid.x + s];
 }
 BARRIER();
 }
-if (lane == 0u && live && first + 0u < p.n && wid.z * 4u + 2u < p.rows) {
+if (lane == 0u && live && first + 0u < p.n && wid.x * 4u + 2u < p.rows) {
 	float sum = sumOf(sums[0u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 0u)]);
 	}
-	y[(wid.z * 4u + 2u) * p.ystride + p.yofs + (first + 0u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 2u) * p.ystride + p.yofs + (first + 0u)] = rounded(sum, p.round);
 }
-if (lane == 1u && live && first + 1u < p.n && wid.z * 4u + 2u < p.rows) {
+if (lane == 1u && live && first + 1u < p.n && wid.x * 4u + 2u < p.rows) {
 	float sum = sumOf(sums[256u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 1u)]);
 	}
-	y[(wid.z * 4u + 2u) * p.ystride + p.yofs + (first + 1u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 2u) * p.ystride + p.yofs + (first + 1u)] = rounded(sum, p.round);
 }
-if (lane == 2u && live && first + 2u < p.n && wid.z * 4u + 2u < p.rows) {
+if (lane == 2u && live && first + 2u < p.n && wid.x * 4u + 2u < p.rows) {
 	float sum = sumOf(sums[512u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 2u)]);
 	}
-	y[(wid.z * 4u + 2u) * p.ystride + p.yofs + (first + 2u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 2u) * p.ystride + p.yofs + (first + 2u)] = rounded(sum, p.round);
 }
-if (lane == 3u && live && first + 3u < p.n && wid.z * 4u + 2u < p.rows) {
+if (lane == 3u && live && first + 3u < p.n && wid.x * 4u + 2u < p.rows) {
 	float sum = sumOf(sums[768u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 3u)]);
 	}
-	y[(wid.z * 4u + 2u) * p.ystride + p.yofs + (first + 3u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 2u) * p.ystride + p.yofs + (first + 3u)] = rounded(sum, p.round);
 }
 BARRIER();
 sums[0u + lid.x] = e3_0 + f3_0;
@@ -416,32 +416,32 @@ sums[768u + lid.x] += sums[768u + lid.x + s];
 }
 BARRIER();
 }
-if (lane == 0u && live && first + 0u < p.n && wid.z * 4u + 3u < p.rows) {
+if (lane == 0u && live && first + 0u < p.n && wid.x * 4u + 3u < p.rows) {
 	float sum = sumOf(sums[0u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 0u)]);
 	}
-	y[(wid.z * 4u + 3u) * p.ystride + p.yofs + (first + 0u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 3u) * p.ystride + p.yofs + (first + 0u)] = rounded(sum, p.round);
 }
-if (lane == 1u && live && first + 1u < p.n && wid.z * 4u + 3u < p.rows) {
+if (lane == 1u && live && first + 1u < p.n && wid.x * 4u + 3u < p.rows) {
 	float sum = sumOf(sums[256u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 1u)]);
 	}
-	y[(wid.z * 4u + 3u) * p.ystride + p.yofs + (first + 1u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 3u) * p.ystride + p.yofs + (first + 1u)] = rounded(sum, p.round);
 }
-if (lane == 2u && live && first + 2u < p.n && wid.z * 4u + 3u < p.rows) {
+if (lane == 2u && live && first + 2u < p.n && wid.x * 4u + 3u < p.rows) {
 	float sum = sumOf(sums[512u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 2u)]);
 	}
-	y[(wid.z * 4u + 3u) * p.ystride + p.yofs + (first + 2u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 3u) * p.ystride + p.yofs + (first + 2u)] = rounded(sum, p.round);
 }
-if (lane == 3u && live && first + 3u < p.n && wid.z * 4u + 3u < p.rows) {
+if (lane == 3u && live && first + 3u < p.n && wid.x * 4u + 3u < p.rows) {
 	float sum = sumOf(sums[768u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 3u)]);
 	}
-	y[(wid.z * 4u + 3u) * p.ystride + p.yofs + (first + 3u)] = rounded(sum, p.round);
+	y[(wid.x * 4u + 3u) * p.ystride + p.yofs + (first + 3u)] = rounded(sum, p.round);
 }
 }

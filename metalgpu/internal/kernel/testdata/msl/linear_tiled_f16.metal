@@ -106,8 +106,8 @@ uint3 lid [[thread_position_in_threadgroup]],
 uint3 wid [[threadgroup_position_in_grid]]) {
 threadgroup float xs[1040];
 threadgroup float ws[1040];
-uint row = wid.y * 64u;
-uint col = wid.x * 64u;
+uint row = wid.x * 64u;
+uint col = wid.y * 64u;
 uint tx = lid.x & 7u;
 uint ty = lid.x >> 3u;
 float s00 = 0.0f;

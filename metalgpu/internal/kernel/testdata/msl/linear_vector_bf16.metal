@@ -93,12 +93,12 @@ uint3 lid [[thread_position_in_threadgroup]],
 uint3 wid [[threadgroup_position_in_grid]]) {
 threadgroup float sums[512];
 uint lane = lid.x & 63u;
-uint first = (wid.y * 32768u + wid.x) * 8u + (lid.x >> 6u) * 2u;
+uint first = (wid.z * 32768u + wid.y) * 8u + (lid.x >> 6u) * 2u;
 bool live = first < p.n;
 uint full = p.k >> 1u;
 uint w0 = p.wofs + min(first + 0u, p.n - 1u) * p.wstride;
 uint w1 = p.wofs + min(first + 1u, p.n - 1u) * p.wstride;
-uint x0 = 0u;
+uint x0 = min(wid.x * 1u + 0u, p.rows - 1u) * p.k;
 float e0_0 = 0.0f;
 float f0_0 = 0.0f;
 float e0_1 = 0.0f;
@@ -189,18 +189,18 @@ sums[256u + lid.x] += sums[256u + lid.x + s];
 }
 BARRIER();
 }
-if (lane == 0u && live && first + 0u < p.n && 0u < p.rows) {
+if (lane == 0u && live && first + 0u < p.n && wid.x * 1u + 0u < p.rows) {
 	float sum = sumOf(sums[0u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 0u)]);
 	}
-	y[(0u) * p.ystride + p.yofs + (first + 0u)] = rounded(sum, p.round);
+	y[(wid.x * 1u + 0u) * p.ystride + p.yofs + (first + 0u)] = rounded(sum, p.round);
 }
-if (lane == 1u && live && first + 1u < p.n && 0u < p.rows) {
+if (lane == 1u && live && first + 1u < p.n && wid.x * 1u + 0u < p.rows) {
 	float sum = sumOf(sums[256u + (lid.x & 192u)]);
 	if (p.bias == 1u) {
 		sum = canonical(sum + b[p.yofs + (first + 1u)]);
 	}
-	y[(0u) * p.ystride + p.yofs + (first + 1u)] = rounded(sum, p.round);
+	y[(wid.x * 1u + 0u) * p.ystride + p.yofs + (first + 1u)] = rounded(sum, p.round);
 }
 }
