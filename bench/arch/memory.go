@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +62,7 @@ func memory(model string, threads, length int, seconds float64) error {
 // before the model was there, with it and while it ran. Pages of the mapped
 // checkpoint are the page cache's and do not count.
 func resident(model, checkpoint string, threads, length int, seconds float64) error {
+	debug.SetGCPercent(40) // as the command does
 	before, err := private()
 	if err != nil {
 		return err
