@@ -119,6 +119,63 @@
 //	    rows width count
 //	    The count largest elements of each row, largest first, the first of equals
 //	    first. count must not exceed width.
+//	conv_taps
+//	    x:uint y*:uint
+//	    rows first steps width from channels taps dilation left
+//	    Row r of y is what the taps of row first+r of sequences x [batch·steps, width]
+//	    see: y[r, j·channels + c] is x at column from + c of row
+//	    first + r − left + j·dilation, or 0 where that is outside of the sequence. The
+//	    product with a matrix is left to linear_tiled.
+//	conv_depthwise
+//	    x:float w:float b:float? y*:float
+//	    rows steps width taps dilation left bias round
+//	    y[r, c] = Σ_j w[j·width + c] · x[r − left + j·dilation, c] + b[c], with zeros
+//	    for rows outside of r's sequence.
+//	mish
+//	    x:float y*:float
+//	    n round
+//	    nn.Mish, by itself since it is long.
+//	long_direct
+//	    x:float k:float sums*:uint
+//	    series columns steps width first taps
+//	    This kernel and those after it convolve columns first … first+columns−1 of
+//	    sequences x [batch·steps, width] with those of k [taps, width] as
+//	    internal/longconv does, in float64. Series b·columns + c is column first + c of
+//	    sequence b; sums is [series, steps], two words for each number, the lower one
+//	    first. Here it receives what the rows of a block of 64 give to each other.
+//	long_load
+//	    x:float y*:uint
+//	    series columns steps width first size count pairs
+//	    y [series, count, size], four words for each complex number: the first blocks
+//	    of series. With pairs = 1 the imaginary part is the value size further on. Rows
+//	    beyond steps are zeros.
+//	long_forward, long_backward
+//	    y*:uint roots:uint
+//	    n part parts
+//	    A step of all transforms in y, or its inverse times 2: n pairs of numbers part
+//	    apart, parts·part of them in one transform.
+//	long_multiply
+//	    x:uint parts:uint y*:uint
+//	    series columns size count parts
+//	    y [series, count, size]: what block i+1 receives from those of x before it in
+//	    the same 16; parts [columns, parts, size] are the filter's.
+//	long_add
+//	    x:uint sums*:uint
+//	    series steps size count scale
+//	    Adds the imaginary parts of long_multiply's result, transformed back, times
+//	    the number whose upper word is scale.
+//	long_finish
+//	    sums:uint x:float skip:float y*:float
+//	    series columns steps width first
+//	    y = sums + skip·x, rounded once.
+//	sine
+//	    x:float w:float y*:float
+//	    rows width
+//	    sin(w[c]·x[r, c]).
+//	decay
+//	    x:float t:float rate:float y*:float
+//	    rows width shift:float
+//	    x[r, c]·(exp(−t[r]·|rate[c]|) + shift).
 //	probe
 //	    a:uint b:uint c:uint results*:uint
 //	    n
@@ -139,5 +196,7 @@
 // Kernels do arithmetic with + − × alone: no division, square root or elementary
 // function of the graphics APIs, none of which is rounded correctly everywhere,
 // no fma, and no operation across invocations but shared memory behind a barrier.
+// Where the CPU device computes in float64, kernels that must have its bits do so in
+// whole numbers.
 // NaNs are told by their bits, since drivers may assume that there are none.
 package kernel

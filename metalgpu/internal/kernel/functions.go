@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -244,7 +245,7 @@ var library = append([]function{
 	// A root of 25 bits is never halfway between two numbers of 24.
 	return U2F((uint((e - 25) / 2 + 150) << 23u) + ((s + 1u) >> 1u));
 }`},
-}, transcendental...)
+}, slices.Concat(wide, transcendental)...)
 
 // function is a function of the library.
 type function struct{ name, source string }

@@ -4,7 +4,7 @@ import "slices"
 
 // table holds all kernels, by idea.
 var table = func() []*Kernel {
-	ks := slices.Concat(linearKernels, rowKernels, xorKernels, elementKernels, normKernels, attentionKernels, selectKernels, probeKernels)
+	ks := slices.Concat(linearKernels, rowKernels, xorKernels, elementKernels, normKernels, attentionKernels, selectKernels, convolutionKernels, longKernels, probeKernels)
 	for _, k := range ks {
 		k.Functions = functionsFor(k.Body)
 	}

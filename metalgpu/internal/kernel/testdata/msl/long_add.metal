@@ -1,0 +1,239 @@
+#include <metal_stdlib>
+using namespace metal;
+#pragma METAL fp math_mode(safe)
+#pragma METAL fp contract(off)
+#define F2U(x) as_type<uint>(x)
+#define U2F(x) as_type<float>(x)
+#define INOUT(type, name) thread type& name
+#define BARRIER() threadgroup_barrier(mem_flags::mem_threadgroup)
+#define FN static inline
+struct P {
+uint series;
+uint steps;
+uint size;
+uint count;
+uint scale;
+};
+FN void mulWords(uint a, uint b, INOUT(uint, h), INOUT(uint, l)) {
+	uint a0 = a & 0xffffu;
+	uint a1 = a >> 16u;
+	uint b0 = b & 0xffffu;
+	uint b1 = b >> 16u;
+	uint low = a0 * b0;
+	uint m = a1 * b0 + (low >> 16u);
+	uint n = a0 * b1 + (m & 0xffffu);
+	h = a1 * b1 + (m >> 16u) + (n >> 16u);
+	l = (n << 16u) | (low & 0xffffu);
+}
+FN uint topBit(uint x) {
+	return (F2U(float(x & ~(x >> 1u))) >> 23u) - 127u;
+}
+FN bool wideIsNaN(uint h, uint l) {
+	uint a = h & 0x7fffffffu;
+	return a > 0x7ff00000u || (a == 0x7ff00000u && l != 0u);
+}
+FN void wideRound(uint sign, int e, uint mh, uint ml, INOUT(uint, h), INOUT(uint, l)) {
+	if (e < 1) {
+		h = sign;
+		l = 0u;
+		return;
+	}
+	uint rest = ml & 0x7ffu;
+	uint low = (mh << 21u) | (ml >> 11u);
+	uint high = (uint(e - 1) << 20u) + (mh >> 11u);
+	if (rest > 0x400u || (rest == 0x400u && (low & 1u) == 1u)) {
+		low += 1u;
+		if (low == 0u) {
+			high += 1u;
+		}
+	}
+	if (high >= 0x7ff00000u) {
+		high = 0x7ff00000u;
+		low = 0u;
+	}
+	h = high | sign;
+	l = low;
+}
+FN void wideAdd(INOUT(uint, h), INOUT(uint, l), uint yh, uint yl) {
+	uint ah = h;
+	uint al = l;
+	uint bh = yh;
+	uint bl = yl;
+	if ((ah & 0x7fffffffu) < (bh & 0x7fffffffu) || ((ah & 0x7fffffffu) == (bh & 0x7fffffffu) && al < bl)) {
+		ah = yh;
+		al = yl;
+		bh = h;
+		bl = l;
+	}
+	// a is the larger one now, a NaN if there is one.
+	uint ea = (ah >> 20u) & 0x7ffu;
+	uint eb = (bh >> 20u) & 0x7ffu;
+	if (ea == 0x7ffu) {
+		if (wideIsNaN(ah, al) || (eb == 0x7ffu && ah != bh)) {
+			ah = 0x7ff80000u;
+			al = 0u;
+		}
+		h = ah;
+		l = al;
+		return;
+	}
+	if (eb == 0u) {
+		if (ea == 0u) {
+			ah = ah & bh;
+		}
+		h = ah;
+		l = al;
+		return;
+	}
+	// 53 bits, and ten more below.
+	uint mh = (((ah & 0xfffffu) | 0x100000u) << 10u) | (al >> 22u);
+	uint ml = al << 10u;
+	uint nh = (((bh & 0xfffffu) | 0x100000u) << 10u) | (bl >> 22u);
+	uint nl = bl << 10u;
+	uint d = ea - eb;
+	if (d > 63u) {
+		nh = 0u;
+		nl = 1u;
+		d = 0u;
+	}
+	uint lost = 0u;
+	if (d > 31u) {
+		lost = nl;
+		nl = nh;
+		nh = 0u;
+		d -= 32u;
+	}
+	if (d > 0u) {
+		lost = lost | (nl << (32u - d));
+		nl = (nl >> d) | (nh << (32u - d));
+		nh = nh >> d;
+	}
+	if (lost != 0u) {
+		nl = nl | 1u;
+	}
+	if (((ah ^ bh) & 0x80000000u) == 0u) {
+		ml += nl;
+		mh += nh;
+		if (ml < nl) {
+			mh += 1u;
+		}
+	} else {
+		mh -= nh;
+		if (ml < nl) {
+			mh -= 1u;
+		}
+		ml -= nl;
+	}
+	int e = int(ea) + 1;
+	if (mh == 0u) {
+		if (ml == 0u) {
+			h = 0u;
+			l = 0u;
+			return;
+		}
+		mh = ml;
+		ml = 0u;
+		e -= 32;
+	}
+	uint s = 31u - topBit(mh);
+	if (s > 0u) {
+		mh = (mh << s) | (ml >> (32u - s));
+		ml = ml << s;
+	}
+	wideRound(ah & 0x80000000u, e - int(s), mh, ml, h, l);
+}
+FN void wideMul(INOUT(uint, h), INOUT(uint, l), uint bh, uint bl) {
+	uint sign = (h ^ bh) & 0x80000000u;
+	uint ea = (h >> 20u) & 0x7ffu;
+	uint eb = (bh >> 20u) & 0x7ffu;
+	if (ea == 0x7ffu || eb == 0x7ffu) {
+		if (wideIsNaN(h, l) || wideIsNaN(bh, bl) || ea == 0u || eb == 0u) {
+			h = 0x7ff80000u;
+		} else {
+			h = sign | 0x7ff00000u;
+		}
+		l = 0u;
+		return;
+	}
+	if (ea == 0u || eb == 0u) {
+		h = sign;
+		l = 0u;
+		return;
+	}
+	// The first bits of the four products' sum, in words 3 to 0.
+	uint xh = (((h & 0xfffffu) | 0x100000u) << 11u) | (l >> 21u);
+	uint xl = l << 11u;
+	uint yh = (((bh & 0xfffffu) | 0x100000u) << 11u) | (bl >> 21u);
+	uint yl = bl << 11u;
+	uint w3 = 0u;
+	uint w2 = 0u;
+	uint w1 = 0u;
+	uint w0 = 0u;
+	mulWords(xh, yh, w3, w2);
+	mulWords(xl, yl, w1, w0);
+	uint ph = 0u;
+	uint pl = 0u;
+	mulWords(xh, yl, ph, pl);
+	uint qh = 0u;
+	uint ql = 0u;
+	mulWords(xl, yh, qh, ql);
+	uint carry = 0u;
+	w1 += pl;
+	if (w1 < pl) {
+		carry += 1u;
+	}
+	w1 += ql;
+	if (w1 < ql) {
+		carry += 1u;
+	}
+	// Two high words and a carry have no more than 33 bits.
+	w2 += carry;
+	if (w2 < carry) {
+		w3 += 1u;
+	}
+	w2 += ph;
+	if (w2 < ph) {
+		w3 += 1u;
+	}
+	w2 += qh;
+	if (w2 < qh) {
+		w3 += 1u;
+	}
+	int e = int(ea + eb) - 1022;
+	if (w3 < 0x80000000u) {
+		w3 = (w3 << 1u) | (w2 >> 31u);
+		w2 = (w2 << 1u) | (w1 >> 31u);
+		w1 = w1 << 1u;
+		e -= 1;
+	}
+	if ((w1 | w0) != 0u) {
+		w2 = w2 | 1u;
+	}
+	wideRound(sign, e, w3, w2, h, l);
+}
+kernel void long_add(
+device const uint* x [[buffer(0)]],
+device uint* sums [[buffer(1)]],
+constant P& p [[buffer(2)]],
+uint3 gid [[thread_position_in_grid]],
+uint3 lid [[thread_position_in_threadgroup]],
+uint3 wid [[threadgroup_position_in_grid]]) {
+uint i = (wid.y * 32768u + wid.x) * 256u + lid.x;
+if (i >= p.series * p.steps) {
+	return;
+}
+uint t = i % p.steps;
+uint s = i / p.steps;
+uint block = t / p.size;
+if ((block & 15u) != 0u) {
+	uint a = 4u * ((s * p.count + block - 1u) * p.size + t % p.size);
+	uint h = x[a + 3u];
+	uint l = x[a + 2u];
+	wideMul(h, l, p.scale, 0u);
+	uint sh = sums[2u * i + 1u];
+	uint sl = sums[2u * i];
+	wideAdd(sh, sl, h, l);
+	sums[2u * i] = sl;
+	sums[2u * i + 1u] = sh;
+}
+}
