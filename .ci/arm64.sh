@@ -12,7 +12,7 @@ if [ "${1:-}" = -run ]; then
 	pattern=$2
 	shift 2
 fi
-[ $# -gt 0 ] || set -- ./internal/fmath ./internal/gemm ./architectures/nn
+[ $# -gt 0 ] || set -- ./internal/fmath ./internal/gemm ./internal/longconv ./architectures/nn
 
 if [ "$(go env GOHOSTARCH)" = arm64 ]; then
 	exec go test -short -run "$pattern" "$@"
