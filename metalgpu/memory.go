@@ -55,8 +55,10 @@ func (m *memory) take(bytes int64, where driver.Memory) (driver.Buffer, error) {
 		size = (bytes + 3) &^ 3 // the last class may be beyond what is allowed
 	}
 	b, err := m.try(size, where)
-	for attempt := 0; attempt < 2 && errors.Is(err, driver.ErrOutOfMemory); attempt++ {
-		if attempt == 1 {
+	// Cleanups run side by side, so that one turn of the collector need not be
+	// enough.
+	for attempt := 0; attempt < 6 && errors.Is(err, driver.ErrOutOfMemory); attempt++ {
+		if attempt > 0 {
 			collect()
 		}
 		m.trim()
@@ -65,8 +67,8 @@ func (m *memory) take(bytes int64, where driver.Memory) (driver.Buffer, error) {
 	return b, err
 }
 
-// collect runs the collector and waits for the cleanups that it queued, which
-// give buffers back.
+// collect runs the collector and waits for a cleanup that it queued, besides those
+// that give buffers back.
 func collect() {
 	runtime.GC()
 	done := make(chan struct{})

@@ -12,6 +12,7 @@ import (
 	_ "github.com/hfcompress/compress/architectures/esm"
 	_ "github.com/hfcompress/compress/architectures/gpt2"
 	_ "github.com/hfcompress/compress/architectures/gpt_neox"
+	_ "github.com/hfcompress/compress/architectures/hyenadna"
 	_ "github.com/hfcompress/compress/architectures/llama"
 	"github.com/hfcompress/compress/architectures/nn"
 	_ "github.com/hfcompress/compress/architectures/progen"
@@ -82,7 +83,7 @@ func units(d tensor.DType) float64 {
 // those of single tokens in no case: outputs are then the same bits, but for
 // models with functions that may be a unit off.
 func TestModels(t *testing.T) {
-	families := map[string]bool{"bert": false, "esm": false, "gpt2": false, "gpt_neox": false, "llama": true, "progen": false, "t5": false}
+	families := map[string]bool{"bert": false, "esm": false, "gpt2": false, "gpt_neox": false, "hyenadna": false, "llama": true, "progen": false, "t5": false}
 	eachDevice(t, func(t *testing.T, o Options) {
 		d, cpu := openTest(t, o), openCPU(t)
 		for name, exact := range families {

@@ -312,8 +312,71 @@ var sessionOperations = []operation{
 		}
 		return one(e.s.Rotary(x, e.arrayOf(tables, rows, half), e.arrayOf(tables, rows, half), heads, nn.RotaryStyle(e.IntN(2))))
 	}},
+	{name: "Map Mish", run: mapped(nn.Mish)},
+	{name: "Convolve", run: func(e *env) []nn.Array { return e.convolve() }},
+	{name: "ConvolveLong", run: func(e *env) []nn.Array { return e.convolveLong() }},
+	{name: "Sine and Decay", run: func(e *env) []nn.Array {
+		c, ok := e.s.(nn.LongConvolver)
+		if !ok {
+			e.fail(nn.ErrNoLongConvolution)
+			return nil
+		}
+		e.dtype = tensor.F32
+		rows, width := e.rows(), e.width()
+		return []nn.Array{
+			c.Sine(e.array(rows, width), e.upload(nn.AsVector, width)),
+			c.Decay(e.special(rows, width), e.array(rows, 1), e.upload(nn.AsVector, width), 0.05),
+		}
+	}},
 	{name: "Attention", run: func(e *env) []nn.Array { return e.attention(false) }},
 	{name: "Attention over a cache", run: func(e *env) []nn.Array { return e.attention(true) }},
+}
+
+// convolve convolves with channels in groups, or each by itself.
+func (e *env) convolve() []nn.Array {
+	in := nn.Convolution{Batch: 1 + e.IntN(3), Kernel: 1 + e.IntN(7), Dilation: 1 + e.IntN(3)}
+	in.Left = e.IntN((in.Kernel-1)*in.Dilation + 1)
+	length := e.IntN(50)
+	groups, channels, out := 1+e.IntN(3), 1+e.IntN(20), 1+e.IntN(40)
+	width := groups * channels
+	if e.IntN(2) == 0 {
+		in.Taps, out = e.upload(nn.AsVector, in.Kernel*width), width
+	} else {
+		for range groups {
+			in.Groups = append(in.Groups, e.upload(nn.AsMatrix, out, in.Kernel*channels))
+		}
+		out *= groups
+	}
+	in.Bias = e.maybe(func() nn.Array { return e.upload(nn.AsVector, out) })
+	x := e.array(in.Batch*length, width)
+	if e.IntN(4) == 0 {
+		x = e.special(in.Batch*length, width)
+	}
+	c, ok := e.s.(nn.Convolver)
+	if !ok {
+		e.fail(nn.ErrNoConvolution)
+		return nil
+	}
+	return one(c.Convolve(x, in))
+}
+
+// convolveLong convolves with filters as long as the sequence, sometimes longer
+// than a block of the second size.
+func (e *env) convolveLong() []nn.Array {
+	c, ok := e.s.(nn.LongConvolver)
+	if !ok {
+		e.fail(nn.ErrNoLongConvolution)
+		return nil
+	}
+	e.dtype = tensor.F32
+	batch, width := 1+e.IntN(2), 1+e.IntN(3)
+	length := []int{e.IntN(65), 65 + e.IntN(300), 900 + e.IntN(300)}[e.IntN(3)]
+	rows := nn.LongFilterRows(length)
+	if e.IntN(2) == 0 {
+		rows = length
+	}
+	x := e.array(batch*length, width)
+	return one(c.ConvolveLong(x, nn.LongConvolution{Batch: batch, Filter: e.array(rows, width), Skip: e.upload(nn.AsVector, width)}))
 }
 
 func mapped(f nn.Unary) func(e *env) []nn.Array {

@@ -239,10 +239,10 @@ func (s *session) Rotary(x, cos, sin nn.Array, heads int, style nn.RotaryStyle) 
 	return s.finish(op, out)
 }
 
-// functions is the number of elementwise functions that have a kernel, and what
-// one value costs in multiplications, roughly.
+// functions is the number of elementwise functions, and what one value costs in
+// multiplications, roughly.
 const (
-	functions    = int(nn.GELUTanhStepwise) + 1
+	functions    = int(nn.Mish) + 1
 	functionCost = 40
 )
 
@@ -256,14 +256,15 @@ func (s *session) Map(f nn.Unary, x nn.Array) nn.Array {
 	if in == nil {
 		return dead
 	}
-	if f == nn.Mish {
-		return s.fail(op, fmt.Errorf("the gpu device has no kernel for Mish"))
-	}
 	if int(f) >= functions {
 		return s.fail(op, fmt.Errorf("unknown function %d", f))
 	}
 	out := s.like(op, in)
-	if out != nil {
+	switch {
+	case out == nil:
+	case f == nn.Mish:
+		s.run(op, "mish", 10*functionCost*size(in), []driver.Buffer{in.buffer, out.buffer}, uint32(size(in)), round(in.dtype))
+	default:
 		s.run(op, "map", functionCost*size(in), []driver.Buffer{in.buffer, out.buffer}, uint32(size(in)), uint32(f), round(in.dtype))
 	}
 	return s.finish(op, out)

@@ -205,6 +205,15 @@ func (s *session) record(op string) driver.Commands {
 // run records a kernel over its grid. work is the number of multiplications,
 // roughly; operations after which much of it is pending are submitted.
 func (s *session) run(op, name string, work int64, buffers []driver.Buffer, push ...uint32) {
+	bindings := make([]driver.Binding, len(buffers))
+	for i, b := range buffers {
+		bindings[i].Buffer = b
+	}
+	s.dispatch(op, name, work, bindings, push)
+}
+
+// dispatch is run with parts of buffers.
+func (s *session) dispatch(op, name string, work int64, bindings []driver.Binding, push []uint32) {
 	if s.err != nil {
 		return
 	}
@@ -221,12 +230,10 @@ func (s *session) run(op, name string, work int64, buffers []driver.Buffer, push
 	if list == nil {
 		return
 	}
-	bindings := make([]driver.Binding, len(buffers))
-	for i, b := range buffers {
-		if b == nil {
-			b = s.device.dummy
+	for i := range bindings {
+		if bindings[i].Buffer == nil {
+			bindings[i].Buffer = s.device.dummy
 		}
-		bindings[i].Buffer = b
 	}
 	list.Dispatch(p, groups, bindings, push)
 	s.work += work

@@ -99,6 +99,20 @@ func TestErrorTexts(t *testing.T) {
 		}
 	}
 	const f32, bf16 = tensor.F32, tensor.BF16
+	long := func(change func(w world, in *nn.LongConvolution)) func(w world) {
+		return func(w world) {
+			in := nn.LongConvolution{Batch: 2, Filter: host(w, f32, 3, 4), Skip: up(w, nn.AsVector, f32, 4)}
+			change(w, &in)
+			w.s.(nn.LongConvolver).ConvolveLong(host(w, f32, 6, 4), in)
+		}
+	}
+	convolve := func(change func(w world, in *nn.Convolution)) func(w world) {
+		return func(w world) {
+			in := nn.Convolution{Batch: 2, Kernel: 3, Left: 1, Taps: up(w, nn.AsVector, f32, 12)}
+			change(w, &in)
+			w.s.(nn.Convolver).Convolve(host(w, f32, 6, 4), in)
+		}
+	}
 	for name, f := range map[string]func(w world){
 		"gather, large id":      func(w world) { w.s.Gather(rows(w, 4, 3), []int{0, 4}) },
 		"gather, negative id":   func(w world) { w.s.Gather(rows(w, 4, 3), []int{-1}) },
@@ -181,6 +195,31 @@ func TestErrorTexts(t *testing.T) {
 			w.s.Append(c, host(w, bf16, 2, 6), host(w, bf16, 2, 6))
 			in.K, in.V, in.Cache = nil, nil, c
 		}),
+		"convolve, batch":    convolve(func(w world, in *nn.Convolution) { in.Batch = 4 }),
+		"convolve, no taps":  convolve(func(w world, in *nn.Convolution) { in.Kernel = 0 }),
+		"convolve, left":     convolve(func(w world, in *nn.Convolution) { in.Left = 3 }),
+		"convolve, both":     convolve(func(w world, in *nn.Convolution) { in.Groups = []nn.Array{up(w, nn.AsMatrix, f32, 2, 8)} }),
+		"convolve, neither":  convolve(func(w world, in *nn.Convolution) { in.Taps = nil }),
+		"convolve, taps":     convolve(func(w world, in *nn.Convolution) { in.Taps = up(w, nn.AsVector, f32, 11) }),
+		"convolve, bias":     convolve(func(w world, in *nn.Convolution) { in.Bias = up(w, nn.AsVector, f32, 5) }),
+		"convolve, a vector": convolve(func(w world, in *nn.Convolution) { in.Taps, in.Groups = nil, []nn.Array{up(w, nn.AsVector, f32, 12)} }),
+		"convolve, type": convolve(func(w world, in *nn.Convolution) {
+			in.Taps, in.Groups = nil, []nn.Array{up(w, nn.AsMatrix, bf16, 2, 12)}
+		}),
+		"convolve, a group":  convolve(func(w world, in *nn.Convolution) { in.Taps, in.Groups = nil, []nn.Array{up(w, nn.AsMatrix, f32, 2, 8)} }),
+		"convolve, no group": convolve(func(w world, in *nn.Convolution) { in.Taps, in.Groups = nil, []nn.Array{nil} }),
+		"long, batch":        long(func(w world, in *nn.LongConvolution) { in.Batch = 4 }),
+		"long, filter":       long(func(w world, in *nn.LongConvolution) { in.Filter = host(w, f32, 3, 5) }),
+		"long, type":         long(func(w world, in *nn.LongConvolution) { in.Filter = host(w, bf16, 3, 4) }),
+		"long, skip":         long(func(w world, in *nn.LongConvolution) { in.Skip = up(w, nn.AsVector, f32, 3) }),
+		"sine, weight":       func(w world) { w.s.(nn.LongConvolver).Sine(host(w, f32, 2, 3), up(w, nn.AsVector, f32, 4)) },
+		"sine, type":         func(w world) { w.s.(nn.LongConvolver).Sine(host(w, bf16, 2, 3), up(w, nn.AsVector, f32, 3)) },
+		"decay, times": func(w world) {
+			w.s.(nn.LongConvolver).Decay(host(w, f32, 2, 3), host(w, f32, 2, 2), up(w, nn.AsVector, f32, 3), 1)
+		},
+		"decay, rate": func(w world) {
+			w.s.(nn.LongConvolver).Decay(host(w, f32, 2, 3), host(w, f32, 2, 1), up(w, nn.AsVector, f32, 2), 1)
+		},
 		"closed session": func(w world) { w.s.Close(); host(w, f32, 1, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"validation":        {"internal/strictjson", "tensor", "architectures", "architectures/nn"},
 	"finitepass":        {"internal/thousands", "internal/strictjson", "tensor", "loader", "architectures", "architectures/nn", "pack/xortable", "validation"},
 	"planner":           {"internal/thousands", "tensor", "loader", "architectures", "architectures/nn", "finitepass"},
-	"metalgpu":          {"tensor", "architectures/nn", "internal/fmath", "pack/xortable", "internal/strictjson"},
+	"metalgpu":          {"tensor", "architectures/nn", "internal/fmath", "internal/longconv", "internal/longconv", "pack/xortable", "internal/strictjson"},
 
 	"internal/demomodel": {},
 	"internal/page":      {},
