@@ -27,7 +27,7 @@ func init() {
 // workMemory is what work on archives may take besides 4 chunks for each worker
 // and what it has to know of so many files and tensors. With the command itself,
 // that stays below 64 MiB.
-const workMemory = 48 << 20
+const workMemory = 42 << 20
 
 // boundMemory has garbage collected seldom while memory is below that, and as
 // often as it takes beyond: with the percentage that suits long-lived weights
