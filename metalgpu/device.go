@@ -9,7 +9,6 @@ import (
 	"weak"
 
 	"github.com/hfcompress/compress/architectures/nn"
-	"github.com/hfcompress/compress/internal/longconv"
 	"github.com/hfcompress/compress/metalgpu/internal/driver"
 	"github.com/hfcompress/compress/metalgpu/internal/kernel"
 	"github.com/hfcompress/compress/tensor"
@@ -36,16 +35,13 @@ type device struct {
 	// it recorded. It follows the device's speed.
 	budget atomic.Int64
 
-	// roots are the factors of long convolutions' transforms, by their level.
-	rootsLock sync.Mutex
-	roots     [longconv.Levels]driver.Buffer
+	// roots are the factors of long convolutions' transforms.
+	roots longRoots
 
 	// shared finds the uploaded bases of packed tables by where they lie in host
 	// memory.
 	sharedLock sync.Mutex
 	shared     map[uintptr]weak.Pointer[resident]
-
-	roots longRoots
 }
 
 // The bounds of a session's submission: its work as the device's speed is not
