@@ -10,7 +10,6 @@ import (
 	_ "github.com/hfcompress/compress/architectures/gpt_neox"
 	_ "github.com/hfcompress/compress/architectures/gru"
 	_ "github.com/hfcompress/compress/architectures/hyenadna"
-	_ "github.com/hfcompress/compress/architectures/hyenadna"
 	_ "github.com/hfcompress/compress/architectures/llama"
 	_ "github.com/hfcompress/compress/architectures/progen"
 	_ "github.com/hfcompress/compress/architectures/t5"
