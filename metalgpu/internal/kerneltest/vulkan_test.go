@@ -3,18 +3,15 @@
 package kerneltest_test
 
 import (
-	"context"
 	"errors"
 	"os"
-	"slices"
 	"testing"
 
-	"github.com/hfcompress/compress/metalgpu/internal/kerneltest"
 	"github.com/hfcompress/compress/metalgpu/internal/vulkan"
 )
 
 // The cases on a Vulkan device: a software one unless HFCOMPRESS_TEST_GPU asks for
-// hardware. Each runs three times and must give the same bytes.
+// hardware.
 func TestVulkan(t *testing.T) {
 	infos, err := vulkan.Devices()
 	if err == nil && len(infos) == 0 {
@@ -38,30 +35,5 @@ func TestVulkan(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	ctx := context.Background()
-	for _, f := range kerneltest.Families {
-		t.Run(f.Name, func(t *testing.T) {
-			for _, c := range f.Cases(1, 4) {
-				got, err := c.Run(ctx, d)
-				if err == nil {
-					err = c.Check(got)
-				}
-				if err != nil {
-					t.Error(err)
-					continue
-				}
-				for range 2 {
-					again, err := c.Run(ctx, d)
-					if err != nil {
-						t.Fatal(err)
-					}
-					for i := range got {
-						if !slices.Equal(got[i], again[i]) {
-							t.Errorf("%s: buffer %d is another one when run again", c.Name, i)
-						}
-					}
-				}
-			}
-		})
-	}
+	conform(t, d)
 }
