@@ -39,7 +39,7 @@ type Step struct {
 // seed gives the same ones.
 var Families = []Family{
 	{"linear", linear}, {"rows", rows}, {"xor", xor}, {"elements", elements}, {"norm", norm},
-	{"attention", attention}, {"selection", selection}, {"probe", probes},
+	{"attention", attention}, {"selection", selection}, {"convolution", convolutions}, {"long", long}, {"probe", probes},
 }
 
 // Family is a group of cases.
