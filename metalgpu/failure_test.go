@@ -208,7 +208,7 @@ func TestBuffersComeBack(t *testing.T) {
 	round(1)
 	collect()
 	first := w.buffers.Load()
-	for range 3 {
+	for range rounds(3, Options{}) {
 		round(1)
 		collect()
 	}

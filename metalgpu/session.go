@@ -300,8 +300,8 @@ func (s *session) pace(took time.Duration) {
 	switch {
 	case took < 20*time.Millisecond:
 		budget = min(2*budget, 1<<40)
-	case took > 200*time.Millisecond:
-		budget = max(budget/2, 1<<20)
+	case took > 200*time.Millisecond && budget > 1<<20:
+		budget /= 2
 	}
 	s.device.budget.Store(budget)
 }
