@@ -14,6 +14,7 @@ import (
 
 	compress "github.com/hfcompress/compress"
 	"github.com/hfcompress/compress/architectures"
+	"github.com/hfcompress/compress/internal/fmath"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -31,7 +32,7 @@ func (a *app) runCommand() *cobra.Command {
 				return err
 			}
 			if generate < 0 || top < 1 {
-				return usagef("--generate and --top must not be negative")
+				return usagef("--generate must not be negative and --top at least 1, found %d and %d", generate, top)
 			}
 			return a.runPackage(cmd.Context(), args[0], prompt, generate, top, f)
 		},
@@ -122,7 +123,7 @@ func forward(ctx context.Context, model architectures.Model, prompt []int) (arch
 // nextTokens returns the largest logits [1, length, vocabulary] after the prompt.
 func nextTokens(logits *tensor.Tensor, top int) []choice {
 	vocabulary := logits.Shape()[2]
-	all := logits.Float32s()
+	all := widened(logits)
 	last := all[len(all)-vocabulary:]
 	choices := make([]choice, vocabulary)
 	for i, v := range last {
@@ -132,13 +133,30 @@ func nextTokens(logits *tensor.Tensor, top int) []choice {
 	return choices[:min(top, vocabulary)]
 }
 
+// widened returns the values of a tensor of type F32, BF16 or F16, and nil of another.
+func widened(t *tensor.Tensor) []float32 {
+	switch t.DType() {
+	case tensor.F32:
+		return t.Float32s()
+	case tensor.BF16:
+		v := make([]float32, t.Len())
+		fmath.WidenBF16(v, t.Uint16s())
+		return v
+	case tensor.F16:
+		v := make([]float32, t.Len())
+		fmath.WidenF16(v, t.Uint16s())
+		return v
+	}
+	return nil
+}
+
 // shownOutput is an output of a model that predicts no token.
 type shownOutput struct {
 	Name   string       `json:"name"`
 	DType  tensor.DType `json:"dtype"`
 	Shape  tensor.Shape `json:"shape"`
 	SHA256 string       `json:"sha256"`
-	// Values are all of them when they are asked for as JSON, F32 outputs alone.
+	// Values are all of them when they are asked for as JSON, floats alone.
 	Values []float32 `json:"values,omitempty"`
 }
 
@@ -148,11 +166,7 @@ func (a *app) printOutputs(out architectures.Outputs, top int, validated, asJSON
 	var shown []shownOutput
 	for _, o := range out {
 		sum := sha256.Sum256(o.Tensor.Bytes())
-		s := shownOutput{Name: o.Name, DType: o.Tensor.DType(), Shape: o.Tensor.Shape(), SHA256: hex.EncodeToString(sum[:])}
-		if o.Tensor.DType() == tensor.F32 {
-			s.Values = o.Tensor.Float32s()
-		}
-		shown = append(shown, s)
+		shown = append(shown, shownOutput{Name: o.Name, DType: o.Tensor.DType(), Shape: o.Tensor.Shape(), SHA256: hex.EncodeToString(sum[:]), Values: widened(o.Tensor)})
 	}
 	if asJSON {
 		return a.printJSON(struct {
