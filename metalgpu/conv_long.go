@@ -122,7 +122,11 @@ func (s *session) convolveLong(op string, c *longConvolution) {
 	}
 	column := int64(c.batch)*int64(c.steps)*wideBytes + (2*values+parts)*complexBytes
 	widest := max(int64(c.batch)*int64(c.steps)*wideBytes, values*complexBytes, parts*complexBytes)
-	columns := min(int64(c.x.width()), max(1, min(longBytes/column, s.device.memory.bufferLimit/widest)))
+	room := int64(longBytes)
+	if limit := s.device.memory.limit; limit > 0 {
+		room = min(room, limit/4)
+	}
+	columns := min(int64(c.x.width()), max(1, min(room/column, s.device.memory.bufferLimit/widest)))
 	for _, b := range []struct {
 		to    *driver.Buffer
 		bytes int64
