@@ -123,6 +123,24 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+func TestRoundTripOfShapes(t *testing.T) {
+	for d := tensor.Bool; d <= tensor.C64; d++ {
+		for _, level := range []Level{Fast, Dense, Max} {
+			for _, shape := range []tensor.Shape{{}, {0}, {0, 5}, {1, 8}, {40, 24}, {8, 1}, {2, 3, 8}, {5, 4, 3, 2}, {200, 336}} {
+				n, err := shape.Elements()
+				if err != nil {
+					t.Fatal(err)
+				}
+				raw := randomBytes(int(n)*d.Bits()/8, uint64(n))
+				if d == tensor.C64 && len(shape) == 2 { // floats of scales by row and column
+					raw = gaussian(tensor.F32, 2*int(n), 3)
+				}
+				roundTrip(t, d, shape, raw, Options{Level: level})
+			}
+		}
+	}
+}
+
 func gaussianOr(d tensor.DType, n int, seed uint64) []byte {
 	if d.Size() == 0 {
 		return randomBytes(n, seed)

@@ -57,7 +57,11 @@ func NewTrainer(d tensor.DType, shape tensor.Shape, size int64, opts Options) (*
 	chunks := t.model.Chunks()
 	take := chunks
 	if opts.Level == Max && t.shape != nil {
-		t.scales = newScales(t.shape)
+		matrix := slices.Clone(t.shape)
+		if d == tensor.C64 { // the codec's elements are its two floats
+			matrix[len(matrix)-1] *= 2
+		}
+		t.scales = newScales(matrix)
 	}
 	if t.scales == nil {
 		take = min(chunks, sampleChunks[opts.Level])
