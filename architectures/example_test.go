@@ -140,7 +140,10 @@ func (m *bigramModel) Forward(ctx context.Context, in architectures.Inputs) (arc
 		}
 	}
 	for name := range in.Flags {
-		return nil, fmt.Errorf("unknown flag %q", name)
+		// Asked of every model; this one has neither hidden states nor attentions.
+		if name != "output_hidden_states" && name != "output_attentions" {
+			return nil, fmt.Errorf("unknown flag %q", name)
+		}
 	}
 	t := in.Tensors["input_ids"]
 	if t == nil || t.DType() != tensor.I64 || len(t.Shape()) != 2 {
