@@ -49,13 +49,13 @@ func (r *Report) Verdict() string {
 	var b strings.Builder
 	switch r.Status {
 	case finitepass.Compressed:
-		fmt.Fprintf(&b, "%s bytes less in memory (%s)", Digits(r.Bytes.Resident.Saved()), percent(r.Bytes.Resident))
+		fmt.Fprintf(&b, "%s in memory", lessText(r.Bytes.Resident))
 		if r.Bytes.Disk.After > 0 {
-			fmt.Fprintf(&b, ", %s bytes less on disk (%s)", Digits(r.Bytes.Disk.Saved()), percent(r.Bytes.Disk))
+			fmt.Fprintf(&b, ", %s on disk", lessText(r.Bytes.Disk))
 		}
 		b.WriteString(". ")
 	case finitepass.NoReduction:
-		fmt.Fprintf(&b, "No block could be rewritten with a saving: %s. ", r.Reason)
+		fmt.Fprintf(&b, "Nothing was gained: %s. ", r.Reason)
 	case finitepass.RolledBack:
 		fmt.Fprintf(&b, "The rewrite failed the whole-model comparison and was rolled back: %s. ", r.Reason)
 	}
@@ -337,6 +337,16 @@ func join(a, b string) string {
 }
 
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+
+// lessText says how many bytes less a change is, or how many more: packages of
+// tiny models are larger on disk than their source.
+func lessText(c Change) string {
+	if c.Saved() < 0 {
+		c.Before, c.After = c.After, c.Before
+		return fmt.Sprintf("%s bytes more (%.2f %%)", Digits(c.Saved()), 100*float64(c.Saved())/float64(max(c.After, 1)))
+	}
+	return fmt.Sprintf("%s bytes less (%s)", Digits(c.Saved()), percent(c))
+}
 
 func percent(c Change) string {
 	if c.Before == 0 {
