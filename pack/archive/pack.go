@@ -25,8 +25,8 @@ type PackOptions struct {
 // process was killed, dest is as it was.
 //
 // An existing dest gives an error that wraps [ErrExists] unless Overwrite is
-// set; dest being one of the sources, or the base, is refused in any case, and so
-// are devices, pipes and sockets, with an error that wraps [ErrNotRegular]. A
+// set; dest being one of the sources, the base, or one that the base is read with,
+// is refused in any case, and so are devices, pipes and sockets, with an error that wraps [ErrNotRegular]. A
 // source whose identity, size or time of modification changes while it is read
 // gives an error that wraps [ErrChanged].
 func Pack(ctx context.Context, dest string, paths []string, o PackOptions) (stats Stats, err error) {
@@ -148,9 +148,12 @@ func mayReplace(dest string, sources []Source, o PackOptions) error {
 			return fmt.Errorf("%s is the archive to be made and a source at once", dest)
 		}
 	}
-	if o.Base != nil && o.Base.path != "" {
-		if other, err := os.Stat(o.Base.path); err == nil && os.SameFile(info, other) {
-			return fmt.Errorf("%s is the archive to be made and its base at once", dest)
+	for base := o.Base; base != nil; base = base.base { // all are needed to unpack
+		if base.path == "" {
+			continue
+		}
+		if other, err := os.Stat(base.path); err == nil && os.SameFile(info, other) {
+			return fmt.Errorf("%s is the archive to be made and its base, or the base of that, at once", dest)
 		}
 	}
 	if !o.Overwrite || info.IsDir() {

@@ -210,6 +210,17 @@ func TestPackRefuses(t *testing.T) {
 	if err := pack(dest, archive.PackOptions{Options: archive.Options{Base: base}, Overwrite: true}, src); err == nil {
 		t.Error("the base was overwritten")
 	}
+	between := filepath.Join(dir, "between.hfa")
+	if err := pack(between, archive.PackOptions{Options: archive.Options{Base: base}}, src); err != nil {
+		t.Fatal(err)
+	}
+	second := mustOpen(t, between, archive.ReadOptions{Base: base})
+	if _, ok := second.Base(); !ok {
+		t.Fatal("the second archive needs no base")
+	}
+	if err := pack(dest, archive.PackOptions{Options: archive.Options{Base: second}, Overwrite: true}, src); err == nil {
+		t.Error("the base of the base was overwritten")
+	}
 	if now, _ := os.ReadFile(dest); !bytes.Equal(now, old) {
 		t.Error("a refused destination changed")
 	}
