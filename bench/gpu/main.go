@@ -2,6 +2,7 @@
 // the device's memory and arithmetic can do at most.
 //
 //	go run ./bench/gpu [-api vulkan|metal|go] [-index N] [-size N] [-repeat N] [-peak TFLOPS]
+//	go run ./bench/gpu -package DIR -device gpu    # forward passes of a package instead
 package main
 
 import (
@@ -32,7 +33,12 @@ func run(ctx context.Context) error {
 	flag.IntVar(&m.Size, "size", 0, "extent of matrices; 0 for what fits the device")
 	flag.IntVar(&m.Repeat, "repeat", 0, "measurements of each, of which the best counts; 0 for 5")
 	sheet := flag.Float64("peak", 0, "float32 TFLOP/s of the data sheet, fused operations counted as two, to compare with")
+	dir := flag.String("package", "", "time forward passes of this package's model instead")
+	device := flag.String("device", "gpu", "with -package: where it runs")
 	flag.Parse()
+	if *dir != "" {
+		return forward(ctx, *dir, *device)
+	}
 	r, err := speed.Measure(ctx, o, m)
 	if err != nil {
 		return err

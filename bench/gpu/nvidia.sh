@@ -48,6 +48,9 @@ step() { printf '\n== %s\n' "$*"; }
 	step "products against the floors"
 	go run ./bench/gpu -index "$index" -peak "$peak"
 
+	step "forward passes of the trained model"
+	go run ./bench/gpu -package "$out/package" -device "$device"
+
 	step "PyTorch on the same card"
 	python=${PYTHON:-python3}
 	if "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
