@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -379,69 +378,6 @@ func FuzzIndex(f *testing.F) {
 			for _, info := range r.Tensors() {
 				if _, err := r.Tensor(info.File + ":" + info.Name); err != nil && !refused(err) && !errors.Is(err, ErrNotFound) {
 					t.Error(err)
-				}
-			}
-		}
-	})
-}
-
-// FuzzChunks gives decoders chunks and tables whose checksums hold.
-func FuzzChunks(f *testing.F) {
-	f.Add(byte(kindBytes), uint32(10), []byte{methodRaw, 1, 2, 3})
-	f.Add(byte(kindBytes), uint32(3000), append([]byte{methodZstd}, packIndex(make([]byte, 3000))...))
-	zeros := func(n int, level floatcodec.Level) (*floatcodec.Model, error) {
-		return trainBytes(source{mem: make([]byte, n), size: int64(n)}, level, 1, func(raw []byte, _ int64) ([]byte, error) { return raw, nil })
-	}
-	m, err := zeros(100, floatcodec.Dense)
-	if err != nil {
-		f.Fatal(err)
-	}
-	d := &deltaModel{kind: kindULP, form: formOf(tensor.BF16), classes: m}
-	f.Add(byte(kindULP), uint32(200), d.appendChunk(nil, 0, make([]byte, 200), make([]byte, 200))[4:])
-	d.fine, d.run = m, 10
-	f.Add(byte(kindULP), uint32(200), d.appendChunk(nil, 0, bytes.Repeat([]byte{1, 2}, 100), make([]byte, 200))[4:])
-	table := encodeTable(&choice{kind: kindFloat, model: m}, []int{17})
-	f.Add(byte(kindFloat), uint32(200), table[:len(table)-4])
-	table = encodeTable(&choice{kind: kindULP, delta: d}, []int{17})
-	f.Add(byte(kindULP), uint32(200), table[:len(table)-4])
-	d.kind, d.product = kindRank, &product{rank: 1, cols: 10, bytes: 2, a: make([]float32, 10), b: make([]float32, 10)}
-	table = encodeTable(&choice{kind: kindRank, delta: d}, []int{17})
-	f.Add(byte(kindRank), uint32(200), table[:len(table)-4])
-	f.Fuzz(func(t *testing.T, kind byte, size uint32, body []byte) {
-		size %= maxChunk
-		dst := make([]byte, size)
-		enc := append(binary.LittleEndian.AppendUint32(nil, chunkSum(kind, 0, len(dst), body)), body...)
-		s := &stream{kind: kind % (kindRank + 1), size: int64(size), total: int64(size), data: int64(size), dtype: kind % byte(len(dtypes))}
-		for _, table := range [][]byte{body, binary.AppendUvarint(bytes.Clone(body), uint64(size))} {
-			if _, err := parseTable(binary.LittleEndian.AppendUint32(bytes.Clone(table), crc32.Checksum(table, castagnoli)), s); err != nil && !refused(err) {
-				t.Error(err)
-			}
-		}
-		switch kind {
-		case kindBytes:
-			if err := decodeBytesChunk(dst, 0, enc); err != nil && !refused(err) {
-				t.Error(err)
-			}
-		case kindULP, kindXOR:
-			// Any model for elements of every width.
-			for _, d := range []tensor.DType{tensor.U8, tensor.BF16, tensor.F32, tensor.F64} {
-				w := d.Size()
-				n := int(size) / w * w
-				if n == 0 || n/w > floatcodec.ChunkElements {
-					continue
-				}
-				m, err := zeros(n/w, floatcodec.Fast)
-				if err != nil {
-					t.Fatal(err)
-				}
-				enc := append(binary.LittleEndian.AppendUint32(nil, chunkSum(kind, 0, n, body)), body...)
-				for _, run := range []int{0, 1, 100} {
-					for _, fine := range []*floatcodec.Model{nil, m} {
-						model := &deltaModel{kind: kind, form: formOf(d), classes: m, fine: fine, run: run}
-						if err := model.decodeChunk(dst[:n], 0, enc, make([]byte, n)); err != nil && !refused(err) {
-							t.Error(err)
-						}
-					}
 				}
 			}
 		}

@@ -213,12 +213,16 @@ func FuzzDecode(f *testing.F) {
 func FuzzRoundTrip(f *testing.F) {
 	raws, _ := samples(f)
 	for i, raw := range raws {
-		f.Add(raw, uint8(i), uint8(i))
+		f.Add(raw, uint8(i), uint8(i), uint8(2*i))
 	}
-	f.Fuzz(func(t *testing.T, raw []byte, d, level uint8) {
+	f.Fuzz(func(t *testing.T, raw []byte, d, level, rows uint8) {
 		opts := Options{Level: Level(level % 3)}
 		dtype := tensor.Bool + tensor.DType(d)%(tensor.C64-tensor.Bool+1)
-		enc, err := Encode(nil, dtype, nil, raw, opts)
+		var shape tensor.Shape // a matrix, where it is one
+		if n := len(raw) * 8 / dtype.Bits(); rows > 0 && n%int(rows) == 0 {
+			shape = tensor.Shape{int(rows), n / int(rows)}
+		}
+		enc, err := Encode(nil, dtype, shape, raw, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
