@@ -61,7 +61,14 @@ func OpenDevice(ctx context.Context, name string, threads int) (nn.Device, error
 		return nil, err
 	}
 	if choice.auto {
-		choice.gpu = firstGPU()
+		found, _ := metalgpu.Devices() // none found is no error here
+		dev, err := openAuto(found, func(o metalgpu.Options) (nn.Device, error) { return metalgpu.Open(ctx, o) })
+		if err != nil {
+			return nil, fmt.Errorf("device %q: %w", name, err)
+		}
+		if dev != nil {
+			return dev, nil
+		}
 	}
 	if choice.gpu == nil {
 		return nn.OpenCPU(nn.CPUOptions{Mode: choice.cpuMode, Threads: threads})
@@ -70,12 +77,29 @@ func OpenDevice(ctx context.Context, name string, threads int) (nn.Device, error
 	switch {
 	case err == nil:
 		return dev, nil
-	case choice.auto && errors.Is(err, metalgpu.ErrNotStrict):
-		return nn.OpenCPU(nn.CPUOptions{Threads: threads})
 	case errors.Is(err, metalgpu.ErrUnavailable):
 		return nil, fmt.Errorf("device %q: %w (the processor is device cpu)", name, err)
 	}
 	return nil, fmt.Errorf("device %q: %w", name, err)
+}
+
+// openAuto opens the first of the GPUs that were found that is no software and
+// keeps the numeric contract. It returns nil where there is none. A GPU that has
+// what is needed and fails, as for want of memory, is an error.
+func openAuto(found []metalgpu.DeviceInfo, open func(metalgpu.Options) (nn.Device, error)) (nn.Device, error) {
+	for i, info := range found {
+		if info.Kind == "cpu" {
+			continue
+		}
+		dev, err := open(metalgpu.Options{Index: i})
+		switch {
+		case err == nil:
+			return dev, nil
+		case !errors.Is(err, metalgpu.ErrNotStrict) && !errors.Is(err, metalgpu.ErrUnavailable):
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // firstGPU is the GPU that "auto" means, or nil.
