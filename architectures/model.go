@@ -190,6 +190,9 @@ type FurtherInput struct {
 	// OwnLength says that it has as many rows as input_ids, of any length; else it
 	// has the shape of input_ids.
 	OwnLength bool
+	// Like names a further input whose shape it has in calls that give that one, as
+	// the mask of a decoder's ids does.
+	Like string
 	// Padding says that it is a mask: 1, and 0 behind the end of a shorter sequence.
 	Padding bool
 }

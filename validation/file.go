@@ -269,7 +269,7 @@ func checkInputs(in architectures.Inputs, spec architectures.InputSpec) error {
 		if isUsual(name) {
 			continue
 		}
-		if err := checkFurther(in.Tensors[name], name, shape, spec); err != nil {
+		if err := checkFurther(in, name, shape, spec); err != nil {
 			return err
 		}
 	}
@@ -287,7 +287,8 @@ func checkFlags(in architectures.Inputs) error {
 
 // checkFurther holds an input against the specification. Without a vocabulary
 // there is none, and any input will do.
-func checkFurther(t *tensor.Tensor, name string, ids tensor.Shape, spec architectures.InputSpec) error {
+func checkFurther(in architectures.Inputs, name string, ids tensor.Shape, spec architectures.InputSpec) error {
+	t := in.Tensors[name]
 	at := slices.IndexFunc(spec.Further, func(f architectures.FurtherInput) bool { return f.Name == name })
 	if at < 0 {
 		if spec.Vocabulary == 0 {
@@ -296,9 +297,12 @@ func checkFurther(t *tensor.Tensor, name string, ids tensor.Shape, spec architec
 		return fmt.Errorf("the model takes no %.80s", name)
 	}
 	f := spec.Further[at]
-	shape := t.Shape()
-	if len(shape) != 2 || shape[0] != ids[0] || shape[1] < 1 || !f.OwnLength && shape[1] != ids[1] {
-		return fmt.Errorf("%w: %s have shape %v, %s have %v", tensor.ErrShape, name, shape, inputIDs, ids)
+	shape, like, expected := t.Shape(), inputIDs, ids
+	if other := in.Tensors[f.Like]; other != nil && len(other.Shape()) == 2 {
+		like, expected = f.Like, other.Shape()
+	}
+	if len(shape) != 2 || shape[0] != expected[0] || shape[1] < 1 || !f.OwnLength && shape[1] != expected[1] {
+		return fmt.Errorf("%w: %s have shape %v, %s have %v", tensor.ErrShape, name, shape, like, expected)
 	}
 	if err := inRange(t, int64(f.Values), name); err != nil || !f.Tokens {
 		return err

@@ -251,3 +251,24 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestFurtherShapes: a decoder's mask has the shape of the decoder's ids where
+// they are given, and else that of input_ids.
+func TestFurtherShapes(t *testing.T) {
+	limits := validation.Limits{Spec: architectures.InputSpec{Vocabulary: 9, Further: []architectures.FurtherInput{
+		{Name: "decoder_input_ids", Values: 9, Tokens: true, OwnLength: true},
+		{Name: "decoder_attention_mask", Values: 2, Padding: true, Like: "decoder_input_ids"},
+	}}}
+	for _, c := range []struct{ inputs, want string }{
+		{`"decoder_input_ids":[[1,2,3]],"decoder_attention_mask":[[1,1,0]]`, ""},
+		{`"decoder_attention_mask":[[1,0]]`, ""},
+		{`"decoder_input_ids":[[1,2,3]],"decoder_attention_mask":[[1,0]]`, "decoder_attention_mask have shape [1,2], decoder_input_ids have [1,3]"},
+		{`"decoder_attention_mask":[[1,1,0]]`, "decoder_attention_mask have shape [1,3], input_ids have [1,2]"},
+		{`"decoder_input_ids":[[1],[2]],"decoder_attention_mask":[[1],[1]]`, "decoder_input_ids have shape [2,1], input_ids have [1,2]"},
+	} {
+		_, err := validation.Parse([]byte(`[{"input_ids":[[1,2]],"inputs":{`+c.inputs+`}}]`), limits)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, expected %q", c.inputs, err, c.want)
+		}
+	}
+}

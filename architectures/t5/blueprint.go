@@ -201,7 +201,7 @@ func (b *Blueprint) Inputs() architectures.InputSpec {
 	if !b.cfg.EncoderOnly {
 		spec.Further = append(spec.Further,
 			architectures.FurtherInput{Name: decoderIDs, Values: b.cfg.VocabSize, Tokens: true, OwnLength: true},
-			architectures.FurtherInput{Name: decoderMask, Values: 2, Padding: true})
+			architectures.FurtherInput{Name: decoderMask, Values: 2, Padding: true, Like: decoderIDs})
 	}
 	return spec
 }
