@@ -43,4 +43,4 @@ export CI=true
 
 # The README's test command has run them already where CI calls this.
 [ "${HFCOMPRESS_GPU_TESTED:-}" ] || go test -count 1 "$@"
-HFCOMPRESS_VULKAN_VALIDATION=1 GOGC=1 go test -count 1 -short -race "$@"
+HFCOMPRESS_VULKAN_VALIDATION=1 GOGC=1 go test -count 1 -short -race -timeout 30m "$@"

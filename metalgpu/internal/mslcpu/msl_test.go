@@ -62,6 +62,9 @@ invocation kernelOf(uint k, std::vector<std::vector<uint>> &buffers, const std::
 // build compiles all kernels with the given options.
 func build(t *testing.T, options ...string) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("compiling all kernels takes a minute")
+	}
 	compiler := clang(t)
 	dir := t.TempDir()
 	for _, k := range kernel.All() {
