@@ -55,6 +55,9 @@ func HuggingFace(ctx context.Context, repo string, o Options) (*Result, error) {
 	if err := checkOut(o); err != nil {
 		return nil, err
 	}
+	if err := checkDevice(ctx, o.Device); err != nil {
+		return nil, err
+	}
 	r := newRoad(o)
 	src, err := r.download(ctx, repo)
 	if err != nil {

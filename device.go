@@ -111,6 +111,30 @@ func firstGPU() *metalgpu.Options {
 	return &metalgpu.Options{}
 }
 
+// checkDevice refuses a GPU that is not there before anything is downloaded for
+// it. One that is listed is opened later.
+func checkDevice(ctx context.Context, name string) error {
+	choice, err := parseDevice(name)
+	if err != nil || choice.gpu == nil {
+		return err
+	}
+	found, _ := metalgpu.Devices() // why there is none is said below
+	n := 0
+	for _, info := range found {
+		if choice.gpu.API == "" || info.API == choice.gpu.API {
+			n++
+		}
+	}
+	if choice.gpu.Index < n {
+		return nil
+	}
+	dev, err := OpenDevice(ctx, name, 1)
+	if err != nil {
+		return err
+	}
+	return dev.Close()
+}
+
 // DeviceStatus is a device of this machine.
 type DeviceStatus struct {
 	// Name is what [Options.Device] takes.

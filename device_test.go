@@ -1,12 +1,16 @@
 package compress
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
 	"github.com/hfcompress/compress/architectures/nn"
+	"github.com/hfcompress/compress/hub"
 	"github.com/hfcompress/compress/metalgpu"
 )
 
@@ -48,6 +52,33 @@ func TestAutoDevice(t *testing.T) {
 		}
 		if dev != nil {
 			dev.Close()
+		}
+	}
+}
+
+// A GPU that is not there is refused before the Hub is asked for anything.
+func TestMissingDeviceBeforeDownload(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.NotFound(w, r)
+	}))
+	defer server.Close()
+	options := func(device string) Options {
+		return Options{Device: device, Hub: hub.Options{Endpoint: server.URL, CacheDir: t.TempDir()}}
+	}
+	for _, name := range []string{"gpu:5000", "gpu:vulkan:5000", "gpu:go:7", "gpu:teapot"} {
+		if _, err := HuggingFace(context.Background(), "org/name", options(name)); !errors.Is(err, metalgpu.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if asked != 0 {
+		t.Errorf("the Hub was asked %d times", asked)
+	}
+	for _, name := range []string{"", "auto", "gpu:go"} {
+		before := asked
+		if _, err := HuggingFace(context.Background(), "org/name", options(name)); err == nil || errors.Is(err, metalgpu.ErrUnavailable) || asked == before {
+			t.Errorf("%s: %v, the Hub was asked %d times", name, err, asked-before)
 		}
 	}
 }
