@@ -77,6 +77,12 @@ func (m *Causal) Generate(ctx context.Context, prompts [][]int, maxNew int) ([][
 		if made++; open == 0 || made == maxNew {
 			return out, nil
 		}
+		for i, at := range positions {
+			if limit := m.Limits.Positions; limit > 0 && at >= limit {
+				return nil, fmt.Errorf("%w: %d new tokens behind the %d of sequence %d: the model has %d positions, which are full after %d",
+					batch.ErrInput, maxNew, len(prompts[i]), i, limit, made)
+			}
+		}
 		if in, err = m.column(ids, positions); err != nil {
 			return nil, err
 		}
