@@ -60,6 +60,9 @@ func OpenDevice(ctx context.Context, name string, threads int) (nn.Device, error
 	if err != nil {
 		return nil, err
 	}
+	if threads < 0 {
+		return nil, fmt.Errorf("%w: threads %d, expected 0 for all processors or more", ErrOption, threads)
+	}
 	if choice.auto {
 		found, _ := metalgpu.Devices() // none found is no error here
 		dev, err := openAuto(found, func(o metalgpu.Options) (nn.Device, error) { return metalgpu.Open(ctx, o) })

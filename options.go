@@ -180,6 +180,9 @@ func (o Options) check() (Options, error) {
 			return o, err
 		}
 	}
+	if o.Threads < 0 {
+		return o, fmt.Errorf("%w: threads %d, expected 0 for all processors or more", ErrOption, o.Threads)
+	}
 	if _, err := parseDevice(o.Device); err != nil {
 		return o, err
 	}

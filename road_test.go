@@ -377,6 +377,7 @@ func TestBadInput(t *testing.T) {
 		{"no such file", nil, compress.Options{File: "other.safetensors"}, nil, []string{"other.safetensors", "model.safetensors"}},
 		{"ids out of range", nil, compress.Options{ValidationFile: badIDs}, nil, []string{"32", "mine"}},
 		{"device", nil, compress.Options{Device: "tpu"}, compress.ErrOption, []string{"tpu", "cpu:split-k"}},
+		{"threads", nil, compress.Options{Threads: -1}, compress.ErrOption, []string{"threads -1"}},
 		{"gate", nil, compress.Options{Require: "roughly"}, compress.ErrOption, []string{"roughly", "bitwise"}},
 		{"contract", nil, compress.Options{Contract: "anything"}, compress.ErrOption, []string{"anything", "token_indices_only"}},
 		{"profiles", nil, compress.Options{Profiles: []finitepass.Profile{{MaxRows: 2, EvaluationRows: 1}, {MaxRows: 1, EvaluationRows: 1}}}, finitepass.ErrProfiles, []string{"max_rows"}},
