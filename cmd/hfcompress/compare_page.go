@@ -39,7 +39,7 @@ func comparePage(w io.Writer, c *comparison) error {
 	}
 	size := &page.Bars{Format: bits}
 	table := &page.Table{Head: []string{"method", "bits per weight", "ratio", "over order 0", "over joint", "encode, MB/s", "decode, MB/s"}}
-	encode := &page.Bars{Format: func(v float64) string { return fmt.Sprintf("%.0f MB/s", v) }}
+	encode := &page.Bars{Format: func(v float64) string { return fmt.Sprintf("%.1f MB/s", v) }}
 	for _, m := range c.Methods {
 		bar := page.Bar{Label: m.Name}
 		if m.Sign+m.Exponent+m.Mantissa > 0 {

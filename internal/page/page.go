@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Page is a report for people.
@@ -156,11 +157,15 @@ func layoutBars(b *Bars) drawing {
 	if longest == 0 {
 		longest = 1
 	}
-	d := drawing{Width: labelWidth + barWidth + 130, Legend: legend}
+	left := labelWidth
+	for _, bar := range b.Items { // 13 px letters are about 7 wide
+		left = max(left, min(7.2*float64(utf8.RuneCountInString(bar.Label))+12, 2*labelWidth))
+	}
+	d := drawing{Width: left + barWidth + 130, Legend: legend}
 	for i, bar := range b.Items {
 		y := float64(i) * (barHeight + barGap)
 		drawn := drawnBar{Y: y, Label: bar.Label}
-		x, total := labelWidth, 0.0
+		x, total := left, 0.0
 		for _, p := range bar.Parts {
 			w := p.Value / longest * barWidth
 			drawn.Parts = append(drawn.Parts, drawnPart{

@@ -70,6 +70,14 @@ func TestBarsShareOneScale(t *testing.T) {
 	}
 }
 
+func TestBarsBeginAfterLabels(t *testing.T) {
+	items := []Bar{{Label: "a", Parts: []Part{{Value: 1}}}, {Label: "F8_E4M3FNUZ mantissa bit 2", Parts: []Part{{Value: 2}}}}
+	d := layoutBars(&Bars{Items: items, Format: func(float64) string { return "" }})
+	if x := d.Bars[0].Parts[0].X; x < 7.2*26 || x != d.Bars[1].Parts[0].X || d.Width != x+barWidth+130 {
+		t.Errorf("bars begin at %v, and the drawing is %v wide", x, d.Width)
+	}
+}
+
 func TestHistogramCountsDecades(t *testing.T) {
 	d := layoutHistogram(sample().Sections[1].Histogram)
 	var got []string
