@@ -33,7 +33,11 @@ Of an archive, it decodes everything and compares all checksums and digests.`,
 		Args: exactly(1, "a package or an archive"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A package is a directory: a file is meant to be an archive.
-			if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
+			info, err := os.Stat(args[0])
+			if err != nil {
+				return err
+			}
+			if !info.IsDir() {
 				if against != "" {
 					return usagef("--against is for packages; an archive has the digests of its sources")
 				}
