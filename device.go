@@ -197,3 +197,13 @@ func TestDevice(ctx context.Context, name string) (*metalgpu.Report, error) {
 	}
 	return report, nil
 }
+
+// fits says early when a model's weights are more than a device has memory for.
+func fits(dev nn.Device, bytes int64) error {
+	if b, ok := dev.(nn.Bounded); ok {
+		if err := b.Fits(bytes); err != nil {
+			return fmt.Errorf("the model's weights, %s bytes, do not fit device %q: %w", Digits(bytes), dev.Info().Name, err)
+		}
+	}
+	return nil
+}

@@ -74,6 +74,17 @@ func Load(ctx context.Context, dir string, o LoadOptions) (_ *Loaded, err error)
 	if l.Validated, err = l.validated(); err != nil {
 		return nil, err
 	}
+	total := int64(0)
+	for _, t := range m.Tensors {
+		n, err := t.Shape.Bytes(t.DType)
+		if err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+		total += int64(n)
+	}
+	if err := fits(l.device, total); err != nil {
+		return nil, err
+	}
 	weights, err := openTables(p)
 	if err != nil {
 		return nil, err

@@ -87,6 +87,9 @@ func regimes() []nn.Regime {
 
 func (d *device) Info() nn.Info { return d.info }
 
+// Fits implements [nn.Bounded].
+func (d *device) Fits(bytes int64) error { return d.memory.fits(bytes) }
+
 // enter reports whether the driver may be used; leave must follow then.
 func (d *device) enter() error {
 	d.life.RLock()

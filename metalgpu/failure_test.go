@@ -244,6 +244,14 @@ func TestMemoryLimit(t *testing.T) {
 	if !errors.As(err, &e) || !errors.Is(err, ErrOutOfMemory) || e.Capacity != limit || e.Wanted != 1<<20 || e.InUse+e.Wanted <= limit {
 		t.Fatalf("after %d matrices of 1 MiB: %v", len(held), err)
 	}
+	// A model is asked about before it is uploaded.
+	bounded := nn.Bounded(d)
+	if err := bounded.Fits(limit); !errors.As(err, &e) || e.Wanted != limit || e.InUse == 0 || e.Capacity != limit {
+		t.Errorf("weights of the whole memory beside %d matrices: %v", len(held), err)
+	}
+	if err := bounded.Fits(0); err != nil {
+		t.Error(err)
+	}
 	if len(held) < 8 {
 		t.Errorf("only %d matrices of 1 MiB fit in 16 MiB", len(held))
 	}

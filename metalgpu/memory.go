@@ -37,6 +37,20 @@ func (m *memory) init(drv driver.Driver, limit int64) {
 	m.idle = [2]map[int64][]driver.Buffer{{}, {}}
 }
 
+// fits returns a [driver.MemoryError] unless so many bytes more can be held.
+func (m *memory) fits(bytes int64) error {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	capacity := m.drv.Info().Limits.MemoryBytes
+	if m.limit > 0 && (capacity <= 0 || m.limit < capacity) {
+		capacity = m.limit
+	}
+	if capacity <= 0 || bytes <= capacity-m.held {
+		return nil
+	}
+	return &driver.MemoryError{Device: m.device, Wanted: bytes, InUse: m.held, Capacity: capacity}
+}
+
 // class rounds up to a size that many requests share: four for each power of
 // two.
 func class(bytes int64) int64 {

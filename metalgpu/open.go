@@ -127,7 +127,8 @@ func Devices() ([]DeviceInfo, error) {
 
 // Open opens a device and tests its arithmetic. Without [Options.Lenient] a device
 // that does not keep the numeric contract gives an error that wraps [ErrNotStrict]
-// and says what was found.
+// and says what was found. Close the device when it is no longer used: it holds
+// threads and memory that the collector does not know.
 func Open(ctx context.Context, o Options) (nn.Device, error) {
 	_, d, err := OpenReport(ctx, o)
 	return d, err

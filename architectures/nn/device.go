@@ -251,3 +251,11 @@ type AttentionOutput struct {
 	// Weights, when asked for, has shape [Batch·Heads·T, S].
 	Weights Array
 }
+
+// Bounded is implemented by devices with a memory of their own.
+type Bounded interface {
+	// Fits returns nil where weights of so many bytes can be placed beside what is
+	// there, and otherwise an error with the numbers. It is asked before a model is
+	// uploaded, which would fail late.
+	Fits(bytes int64) error
+}
