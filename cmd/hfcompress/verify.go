@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"os"
 	"strings"
 	"text/tabwriter"
@@ -127,7 +128,12 @@ func (a *app) printVerify(r *compress.VerifyReport, asJSON bool) error {
 		fmt.Fprintf(w, "source\t%s outputs of %d examples compared with the source: accepted %s, bitwise equal %s\n",
 			count(int64(g.Outputs)), g.Compared, yes(g.Accepted), yes(g.Bitwise))
 		if g.FirstFailure != nil {
-			fmt.Fprintf(w, "\tfailed: output %s of example %q: %s\n", g.FirstFailure.Output, g.FirstFailure.Example, g.FirstFailure.Reason)
+			f := g.FirstFailure
+			where := "example " + strconv.Quote(f.Example)
+			if f.Output != "" { // else the outputs as a whole are not the source's
+				where = "output " + f.Output + " of " + where
+			}
+			fmt.Fprintf(w, "\tfailed: %s: %s\n", where, f.Reason)
 		}
 	}
 	verdict := "verified"
