@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
