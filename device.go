@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/metalgpu"
@@ -30,28 +31,30 @@ func parseDevice(name string) (deviceChoice, error) {
 		return deviceChoice{auto: true}, nil
 	}
 	bad := fmt.Errorf("%w: device %q, expected cpu, cpu:split-k, gpu, gpu:N, gpu:API, gpu:API:N or auto", ErrOption, name)
-	first, rest, _ := strings.Cut(name, ":")
-	if first != "gpu" || strings.HasSuffix(name, ":") {
+	parts := strings.Split(name, ":")
+	if parts[0] != "gpu" {
 		return deviceChoice{}, bad
 	}
 	o := &metalgpu.Options{}
-	api, index, numbered := strings.Cut(rest, ":")
-	if !numbered && rest != "" && strings.Trim(rest, "0123456789") == "" {
-		api, index, numbered = "", rest, true
+	rest := parts[1:]
+	if len(rest) > 0 && startsWithLetter(rest[0]) {
+		o.API, rest = rest[0], rest[1:]
 	}
-	o.API = api
-	if numbered && api == "" && rest != index || strings.HasPrefix(api, "-") || api != "" && api[0] <= '9' {
-		return deviceChoice{}, bad
-	}
-	if numbered {
-		n, err := strconv.ParseUint(index, 10, 16)
+	switch len(rest) {
+	case 0:
+	case 1:
+		n, err := strconv.ParseUint(rest[0], 10, 16)
 		if err != nil {
 			return deviceChoice{}, bad
 		}
 		o.Index = int(n)
+	default:
+		return deviceChoice{}, bad
 	}
 	return deviceChoice{gpu: o}, nil
 }
+
+func startsWithLetter(s string) bool { return s != "" && unicode.IsLetter(rune(s[0])) }
 
 // OpenDevice opens a device by the name that [Options.Device] takes. "auto" is the
 // first GPU that is no software and keeps the numeric contract, or the processor.
@@ -90,11 +93,8 @@ func OpenDevice(ctx context.Context, name string, threads int) (nn.Device, error
 // keeps the numeric contract. It returns nil where there is none. A GPU that has
 // what is needed and fails, as for want of memory, is an error.
 func openAuto(found []metalgpu.DeviceInfo, open func(metalgpu.Options) (nn.Device, error)) (nn.Device, error) {
-	for i, info := range found {
-		if info.Kind == "cpu" {
-			continue
-		}
-		dev, err := open(metalgpu.Options{Index: i})
+	for _, o := range hardware(found) {
+		dev, err := open(o)
 		switch {
 		case err == nil:
 			return dev, nil
@@ -105,13 +105,15 @@ func openAuto(found []metalgpu.DeviceInfo, open func(metalgpu.Options) (nn.Devic
 	return nil, nil
 }
 
-// firstGPU is the GPU that "auto" means, or nil.
-func firstGPU() *metalgpu.Options {
-	found, err := metalgpu.Devices()
-	if err != nil || found[0].Kind == "cpu" {
-		return nil
+// hardware names those of the GPUs that were found that are no software.
+func hardware(found []metalgpu.DeviceInfo) []metalgpu.Options {
+	var gpus []metalgpu.Options
+	for i, info := range found {
+		if info.Kind != "cpu" {
+			gpus = append(gpus, metalgpu.Options{Index: i})
+		}
 	}
-	return &metalgpu.Options{}
+	return gpus
 }
 
 // checkDevice refuses a GPU that is not there before anything is downloaded for
@@ -157,11 +159,7 @@ func Devices(ctx context.Context) ([]DeviceStatus, error) {
 	found, gpuErr := metalgpu.Devices()
 	all := []DeviceStatus{{Name: "cpu"}, {Name: "cpu:split-k"}}
 	for i := range found {
-		name := "gpu"
-		if i > 0 {
-			name = fmt.Sprintf("gpu:%d", i)
-		}
-		all = append(all, DeviceStatus{Name: name, Hardware: &found[i]})
+		all = append(all, DeviceStatus{Name: metalgpu.DeviceName(i), Hardware: &found[i]})
 	}
 	for i := range all {
 		dev, err := OpenDevice(ctx, all[i].Name, 0)
@@ -186,7 +184,10 @@ func TestDevice(ctx context.Context, name string) (*metalgpu.Report, error) {
 		return nil, err
 	}
 	if choice.auto {
-		choice.gpu = firstGPU()
+		found, _ := metalgpu.Devices() // none found is the error below
+		if gpus := hardware(found); len(gpus) > 0 {
+			choice.gpu = &gpus[0]
+		}
 	}
 	if choice.gpu == nil {
 		return nil, fmt.Errorf("%w: device %q is the processor, which the GPUs are held against", ErrOption, name)

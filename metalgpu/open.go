@@ -125,6 +125,15 @@ func Devices() ([]DeviceInfo, error) {
 	return all, nil
 }
 
+// DeviceName is the name of number i of the list that [Devices] returns, as the
+// command line takes it and [nn.Info] has it.
+func DeviceName(i int) string {
+	if i == 0 {
+		return "gpu"
+	}
+	return fmt.Sprintf("gpu:%d", i)
+}
+
 // Open opens a device and tests its arithmetic. Without [Options.Lenient] a device
 // that does not keep the numeric contract gives an error that wraps [ErrNotStrict]
 // and says what was found. Close the device when it is no longer used: it holds
@@ -198,9 +207,7 @@ func find(o Options) (string, driver.Driver, error) {
 	name := "gpu:" + o.API
 	for i, info := range listed {
 		if info.API == o.API && info.Index == o.Index {
-			if name = "gpu"; i > 0 {
-				name = fmt.Sprintf("gpu:%d", i)
-			}
+			name = DeviceName(i)
 		}
 	}
 	return name, drv, nil
