@@ -74,13 +74,9 @@ func Load(ctx context.Context, dir string, o LoadOptions) (_ *Loaded, err error)
 	if l.Validated, err = l.validated(); err != nil {
 		return nil, err
 	}
-	total := int64(0)
-	for _, t := range m.Tensors {
-		n, err := t.Shape.Bytes(t.DType)
-		if err != nil {
-			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
-		}
-		total += int64(n)
+	total, err := m.RawBytes()
+	if err != nil {
+		return nil, err
 	}
 	if err := fits(l.device, total); err != nil {
 		return nil, err

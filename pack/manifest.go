@@ -311,3 +311,17 @@ func EncodeJSON(v any) ([]byte, error) {
 	}
 	return buf.Bytes(), nil
 }
+
+// RawBytes is the size of all stored tensors when they are decoded, an alias not
+// counted.
+func (m *Manifest) RawBytes() (int64, error) {
+	total := int64(0)
+	for _, t := range m.Tensors {
+		n, err := t.Shape.Bytes(t.DType)
+		if err != nil {
+			return 0, fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+		total += int64(n)
+	}
+	return total, nil
+}

@@ -136,13 +136,9 @@ func (a *app) inspectPackage(dir string, asJSON, tensors bool) error {
 	for _, b := range m.Blocks {
 		fmt.Fprintf(w, "block\t%s rewritten\n", b.Path)
 	}
-	raw := int64(0)
-	for _, t := range m.Tensors {
-		n, err := t.Shape.Bytes(t.DType)
-		if err != nil {
-			return err
-		}
-		raw += int64(n)
+	raw, err := m.RawBytes()
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(w, "weights\t%d tensors, %s bytes stored as %s bytes (%s)\n", len(m.Tensors), count(raw), count(m.Weights.Size), m.Weights.Codec)
 	if tensors {
