@@ -219,7 +219,7 @@ func (m *Model) Embed(ctx context.Context, in architectures.Inputs, normalize bo
 	if err != nil {
 		return nil, err
 	}
-	hidden, width := run.Floats(out.Get("last_hidden_state")), m.cfg.HiddenSize
+	hidden, width := architectures.Floats(out.Get("last_hidden_state")), m.cfg.HiddenSize
 	mean, err := tensor.New(tensor.F32, k.Batch, width)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/hfcompress/compress/architectures"
-	"github.com/hfcompress/compress/architectures/internal/run"
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/loader"
 	"github.com/hfcompress/compress/tensor"
@@ -74,7 +73,7 @@ func (b *Blueprint) readFrequencies(weights architectures.Weights) (freq []float
 		if want := (tensor.Shape{c.headDim() / 2}); t == nil || !t.Shape().Equal(want) || t.DType() != c.DType && t.DType() != tensor.F32 {
 			return nil, fmt.Errorf("tensor %s: %w: expected %s%v, found %v", b.frequencies, tensor.ErrShape, c.DType, want, t)
 		}
-		freq = append(freq, run.Floats(t)...) // weights may be mapped and go
+		freq = append(freq, architectures.Floats(t)...) // weights may be mapped and go
 	}
 	rounding(c.DType)(freq)
 	return freq, nil

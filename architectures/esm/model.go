@@ -195,7 +195,7 @@ func (m *Model) dropped(p *run.Pass, k *batch.Call) (nn.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	values, round := run.Floats(host), rounding(m.cfg.DType)
+	values, round := architectures.Floats(host), rounding(m.cfg.DType)
 	for b := range k.Batch {
 		seen, masks := 0, 0
 		for t := range k.Length {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/internal/batch"
 	"github.com/hfcompress/compress/architectures/internal/run"
 	"github.com/hfcompress/compress/architectures/nn"
@@ -145,5 +146,5 @@ func (w *writer) step(ctx context.Context, ids []int) (logits []float32, err err
 	if err != nil {
 		return nil, err
 	}
-	return run.Floats(t), nil
+	return architectures.Floats(t), nil
 }

@@ -1,6 +1,7 @@
 package t5
 
 import (
+	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/internal/run"
 	"github.com/hfcompress/compress/architectures/nn"
 	"github.com/hfcompress/compress/tensor"
@@ -58,7 +59,7 @@ func (c *Config) down(u *run.Uploader, dev nn.Device, at string) *nn.Linear {
 		if err != nil {
 			return nil, err
 		}
-		return tensor.FromFloat32s(run.Floats(t), t.Shape()...)
+		return tensor.FromFloat32s(architectures.Floats(t), t.Shape()...)
 	}, at+".weight", "")
 	return l
 }

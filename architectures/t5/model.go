@@ -94,7 +94,7 @@ func (c *Config) build(u *run.Uploader, dev nn.Device, s stackSpec, block nn.Tok
 	if err != nil {
 		return nil, err
 	}
-	out.bias = append(out.bias, run.Floats(table)...)
+	out.bias = append(out.bias, architectures.Floats(table)...)
 	for i := range s.layers {
 		at := s.layer(i, 0)
 		var l layer

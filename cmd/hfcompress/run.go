@@ -14,7 +14,6 @@ import (
 
 	compress "github.com/hfcompress/compress"
 	"github.com/hfcompress/compress/architectures"
-	"github.com/hfcompress/compress/internal/fmath"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -123,7 +122,7 @@ func forward(ctx context.Context, model architectures.Model, prompt []int) (arch
 // nextTokens returns the largest logits [1, length, vocabulary] after the prompt.
 func nextTokens(logits *tensor.Tensor, top int) []choice {
 	vocabulary := logits.Shape()[2]
-	all := widened(logits)
+	all := architectures.Floats(logits)
 	last := all[len(all)-vocabulary:]
 	choices := make([]choice, vocabulary)
 	for i, v := range last {
@@ -131,23 +130,6 @@ func nextTokens(logits *tensor.Tensor, top int) []choice {
 	}
 	slices.SortStableFunc(choices, func(x, y choice) int { return cmp.Compare(y.Logit, x.Logit) })
 	return choices[:min(top, vocabulary)]
-}
-
-// widened returns the values of a tensor of type F32, BF16 or F16, and nil of another.
-func widened(t *tensor.Tensor) []float32 {
-	switch t.DType() {
-	case tensor.F32:
-		return t.Float32s()
-	case tensor.BF16:
-		v := make([]float32, t.Len())
-		fmath.WidenBF16(v, t.Uint16s())
-		return v
-	case tensor.F16:
-		v := make([]float32, t.Len())
-		fmath.WidenF16(v, t.Uint16s())
-		return v
-	}
-	return nil
 }
 
 // shownOutput is an output of a model that predicts no token.
@@ -166,7 +148,12 @@ func (a *app) printOutputs(out architectures.Outputs, top int, validated, asJSON
 	var shown []shownOutput
 	for _, o := range out {
 		sum := sha256.Sum256(o.Tensor.Bytes())
-		shown = append(shown, shownOutput{Name: o.Name, DType: o.Tensor.DType(), Shape: o.Tensor.Shape(), SHA256: hex.EncodeToString(sum[:]), Values: widened(o.Tensor)})
+		s := shownOutput{Name: o.Name, DType: o.Tensor.DType(), Shape: o.Tensor.Shape(), SHA256: hex.EncodeToString(sum[:])}
+		switch s.DType {
+		case tensor.F32, tensor.BF16, tensor.F16:
+			s.Values = architectures.Floats(o.Tensor)
+		}
+		shown = append(shown, s)
 	}
 	if asJSON {
 		return a.printJSON(struct {

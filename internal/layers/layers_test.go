@@ -52,9 +52,9 @@ var allowed = map[string][]string{
 	"": {"internal/thousands", "tensor", "hub", "loader", "architectures", "architectures/nn", "pack", "pack/xortable",
 		"pack/floatcodec", "pack/archive", "validation", "finitepass", "planner", "metalgpu", "internal/page"},
 	"cmd": {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack",
-		"pack/xortable", "pack/floatcodec", "pack/archive", "validation", "finitepass", "planner", "metalgpu", "internal/demomodel", "internal/page", "internal/fmath"},
+		"pack/xortable", "pack/floatcodec", "pack/archive", "validation", "finitepass", "planner", "metalgpu", "internal/demomodel", "internal/page"},
 	"testdata": {"tensor", "loader", "internal/shapes"},
-	"bench":    {"", "metalgpu", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack", "pack/floatcodec", "pack/archive", "metalgpu", "metalgpu/speed", "internal/gemm", "internal/fmath"},
+	"bench":    {"", "tensor", "hub", "hub/hubtest", "loader", "architectures", "architectures/nn", "pack", "pack/floatcodec", "pack/archive", "metalgpu", "metalgpu/speed", "internal/gemm", "internal/fmath"},
 }
 
 func TestImportsPointDown(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/nn"
-	"github.com/hfcompress/compress/internal/fmath"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -251,7 +250,7 @@ func (c *Tally) Compare(tb testing.TB, name string, got, want, valid *tensor.Ten
 	width, length := shape[len(shape)-1], shape[len(shape)-2]
 	perSequence := want.Len() / shape[0] / width
 	worst, half, scale := 0.0, 0.0, 0.0
-	g, w := floats(got), floats(want)
+	g, w := architectures.Floats(got), architectures.Floats(want)
 	for i := range w {
 		row := i / width
 		if valid != nil && valid.Int64s()[row/perSequence*length+row%length] == 0 {
@@ -338,19 +337,6 @@ func (c *Tally) String() string {
 			c.Values, c.Same, c.Off, Ulps, c.WorstUlps, c.WorstScaled)
 	}
 	return s
-}
-
-func floats(t *tensor.Tensor) []float32 {
-	v := make([]float32, t.Len())
-	switch t.DType() {
-	case tensor.BF16:
-		fmath.WidenBF16(v, t.Uint16s())
-	case tensor.F16:
-		fmath.WidenF16(v, t.Uint16s())
-	default:
-		copy(v, t.Float32s())
-	}
-	return v
 }
 
 // sameChoices fails where the most likely id of a valid position, or class of a

@@ -8,7 +8,6 @@ import (
 
 	"github.com/hfcompress/compress/architectures"
 	"github.com/hfcompress/compress/architectures/internal/batch"
-	"github.com/hfcompress/compress/internal/fmath"
 	"github.com/hfcompress/compress/tensor"
 )
 
@@ -56,7 +55,7 @@ func (m *Causal) Generate(ctx context.Context, prompts [][]int, maxNew int) ([][
 		if err != nil {
 			return nil, err
 		}
-		logits := Floats(step.Get("logits"))
+		logits := architectures.Floats(step.Get("logits"))
 		width := len(logits) / len(prompts)
 		ids, open := make([]int, len(prompts)), 0
 		positions := make([]int, len(prompts))
@@ -150,20 +149,4 @@ func Argmax(values []float32) (int, error) {
 		}
 	}
 	return best, nil
-}
-
-// Floats returns the values of a tensor of type F32, BF16 or F16; those of F32
-// are the tensor's own.
-func Floats(t *tensor.Tensor) []float32 {
-	switch t.DType() {
-	case tensor.BF16:
-		v := make([]float32, t.Len())
-		fmath.WidenBF16(v, t.Uint16s())
-		return v
-	case tensor.F16:
-		v := make([]float32, t.Len())
-		fmath.WidenF16(v, t.Uint16s())
-		return v
-	}
-	return t.Float32s()
 }
