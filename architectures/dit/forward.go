@@ -40,7 +40,7 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (out archi
 		return nil, err
 	}
 	if m.domain == nil {
-		if p.sines, err = m.sinesOf(k.steps); err != nil {
+		if p.sines, err = m.sines.Tensor(k.steps); err != nil {
 			return nil, err
 		}
 	}
@@ -79,24 +79,6 @@ func (m *Model) Forward(ctx context.Context, in architectures.Inputs) (out archi
 		return nil, err
 	}
 	return p.trace.Append(architectures.Outputs{{Name: "sample", Tensor: sample}}), nil
-}
-
-// sinesOf are the rows of timesteps that no schedule declares.
-func (m *Model) sinesOf(steps []float32) (*tensor.Tensor, error) {
-	rows, err := m.sines.Rows(steps)
-	if err != nil {
-		return nil, err
-	}
-	t, err := tensor.New(tensor.F32, len(steps), timeWidth)
-	if err != nil {
-		return nil, err
-	}
-	for i := range steps {
-		if err := rows.DecodeRow(t.Row(i), i); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
 }
 
 // modulations returns those of layer i, [batch, 6·width]; with the first layer's

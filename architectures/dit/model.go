@@ -199,12 +199,8 @@ func (m *Model) Block(path string) (nn.TokenBlock, error) {
 
 // WithBlock returns a model that shares all weights but uses block at path.
 func (m *Model) WithBlock(path string, block nn.TokenBlock) (architectures.Model, error) {
-	slots := m.cfg.slots(m.domain)
-	i, err := slots.Index(path)
+	i, err := m.cfg.slots(m.domain).Place(path, block)
 	if err != nil {
-		return nil, err
-	}
-	if err := slots[i].Check(block); err != nil {
 		return nil, err
 	}
 	view := *m

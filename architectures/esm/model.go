@@ -134,12 +134,7 @@ func (m *Model) Block(path string) (nn.TokenBlock, error) {
 // and shares everything else with m. The block must have the declared outputs,
 // then the residual.
 func (m *Model) WithBlock(path string, block nn.TokenBlock) (architectures.Model, error) {
-	slots := m.cfg.slots()
-	i, err := slots.Index(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := slots[i].Check(block); err != nil {
+	if _, err := m.cfg.slots().Place(path, block); err != nil {
 		return nil, err
 	}
 	view := *m

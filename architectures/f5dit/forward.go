@@ -121,7 +121,7 @@ func (p *pass) modulate() error {
 			from, _ := k.source(i)
 			times[i] = k.times[from]
 		}
-		sines, err := m.sinesOf(times)
+		sines, err := m.sines.Tensor(times)
 		if err != nil {
 			return err
 		}
@@ -138,24 +138,6 @@ func (p *pass) modulate() error {
 		p.modulations = append(p.modulations, t)
 	}
 	return nil
-}
-
-// sinesOf are the rows of times that no schedule declares.
-func (m *Model) sinesOf(times []float32) (*tensor.Tensor, error) {
-	rows, err := m.sines.Rows(times)
-	if err != nil {
-		return nil, err
-	}
-	t, err := tensor.New(tensor.F32, len(times), timeWidth)
-	if err != nil {
-		return nil, err
-	}
-	for i := range times {
-		if err := rows.DecodeRow(t.Row(i), i); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
 }
 
 // embed lays noised rows, known rows and text side by side, projects them and adds

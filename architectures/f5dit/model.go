@@ -191,12 +191,7 @@ func (m *Model) Block(path string) (nn.TokenBlock, error) {
 
 // WithBlock returns a model that shares all weights but uses block at path.
 func (m *Model) WithBlock(path string, block nn.TokenBlock) (architectures.Model, error) {
-	slots := m.cfg.slots(m.domain)
-	i, err := slots.Index(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := slots[i].Check(block); err != nil {
+	if _, err := m.cfg.slots(m.domain).Place(path, block); err != nil {
 		return nil, err
 	}
 	view := *m

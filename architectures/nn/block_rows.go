@@ -83,6 +83,24 @@ func (s Sinusoid) Rows(values []float32) (RowSource, error) {
 	return sinusoidRows{s, values}, nil
 }
 
+// Tensor returns the embeddings of values, [len(values), 2·len(Freqs)].
+func (s Sinusoid) Tensor(values []float32) (*tensor.Tensor, error) {
+	rows, err := s.Rows(values)
+	if err != nil {
+		return nil, err
+	}
+	t, err := tensor.New(rows.DType(), rows.NumRows(), rows.Width())
+	if err != nil {
+		return nil, err
+	}
+	for i := range values {
+		if err := rows.DecodeRow(t.Row(i), i); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
 type sinusoidRows struct {
 	Sinusoid
 	values []float32

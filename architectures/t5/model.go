@@ -156,12 +156,8 @@ func (m *Model) Block(path string) (nn.TokenBlock, error) {
 // WithBlock returns a model that uses block at path and shares everything else
 // with m. The block must have the declared outputs, then the residual.
 func (m *Model) WithBlock(path string, block nn.TokenBlock) (architectures.Model, error) {
-	slots := m.cfg.slots()
-	i, err := slots.Index(path)
+	i, err := m.cfg.slots().Place(path, block)
 	if err != nil {
-		return nil, err
-	}
-	if err := slots[i].Check(block); err != nil {
 		return nil, err
 	}
 	view := *m

@@ -18,15 +18,8 @@ const cached = 1 << 10
 
 // forward transforms the block whose factor is w[at].
 func forward(x, w []complex128, at int) {
+	pass(x, w, at)
 	q := len(x) / 4
-	x0, x1, x2, x3 := x[:q:q], x[q:2*q:2*q], x[2*q:3*q:3*q], x[3*q:4*q:4*q]
-	z1, z2, z3 := w[at], w[2*at], w[2*at+1]
-	for j := range x0 {
-		a, b, c, d := x0[j], x1[j], times(z1, x2[j]), times(z1, x3[j])
-		e, f := times(z2, b+d), times(z3, b-d)
-		x0[j], x1[j] = (a+c)+e, (a+c)-e
-		x2[j], x3[j] = (a-c)+f, (a-c)-f
-	}
 	if q == 1 {
 		return
 	}

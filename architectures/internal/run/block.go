@@ -49,16 +49,22 @@ func (s Slots) Index(path string) (int, error) {
 	return 0, fmt.Errorf("%w: %q; declared: %s", ErrBlock, path, strings.Join(declared, ", "))
 }
 
+// Place returns the place of a path once block was found to fit it.
+func (s Slots) Place(path string, block nn.TokenBlock) (int, error) {
+	i, err := s.Index(path)
+	if err == nil {
+		err = s[i].Check(block)
+	}
+	return i, err
+}
+
 // Given checks the blocks that a Build was given and returns them in the order
 // of the slots, nil where there is none.
 func (s Slots) Given(blocks map[string]nn.TokenBlock) ([]nn.TokenBlock, error) {
 	out := make([]nn.TokenBlock, len(s))
 	for _, path := range slices.Sorted(maps.Keys(blocks)) {
-		i, err := s.Index(path)
+		i, err := s.Place(path, blocks[path])
 		if err != nil {
-			return nil, err
-		}
-		if err := s[i].Check(blocks[path]); err != nil {
 			return nil, err
 		}
 		out[i] = blocks[path]
