@@ -122,41 +122,27 @@ func (s *session) attend(op string, a *attention, out, scores driver.Buffer, blo
 // attentionInput checks the operands. A failure is either recorded in the
 // session or returned.
 func (s *session) attentionInput(op string, in nn.AttentionInput) (*attention, error) {
-	if in.Batch < 1 || in.Heads < 1 || in.KVHeads < 1 || in.HeadDim < 1 || in.Heads%in.KVHeads != 0 {
-		return nil, fmt.Errorf("%w: batch %d, %d heads over %d key/value heads of size %d",
-			tensor.ErrShape, in.Batch, in.Heads, in.KVHeads, in.HeadDim)
+	if err := in.CheckCounts(); err != nil {
+		return nil, err
 	}
 	a := &attention{AttentionInput: in, causal: flag(in.Causal)}
 	q := s.matrix(op, "q", in.Q)
 	if q == nil {
 		return nil, nil
 	}
-	if q.rows()%in.Batch != 0 || q.width()%in.Heads != 0 || q.width()/in.Heads != in.HeadDim {
-		return nil, fmt.Errorf("%w: q %v does not fit batch %d and %d heads of size %d",
-			tensor.ErrShape, q.shape, in.Batch, in.Heads, in.HeadDim)
-	}
-	if in.Window < 0 || in.Window > 0 && !in.Causal {
-		return nil, fmt.Errorf("%w: a window of %d, causal %t", tensor.ErrShape, in.Window, in.Causal)
+	if err := in.CheckQueries(q.shape); err != nil {
+		return nil, err
 	}
 	a.q, a.queries, a.qWidth, a.dtype = q.buffer, q.rows()/in.Batch, q.width(), q.dtype
 	if in.Wide && q.dtype == tensor.F32 {
 		a.dtype = valueType(in)
 	}
-	if in.KVHeads > math.MaxInt/in.HeadDim {
-		return nil, fmt.Errorf("%w: %d key/value heads of size %d", tensor.ErrShape, in.KVHeads, in.HeadDim)
-	}
 	a.kWidth = in.KVHeads * in.HeadDim
 	if err := s.attentionKeys(op, a); err != nil || s.err != nil {
 		return nil, err
 	}
-	if a.keys == 0 && a.queries > 0 {
-		return nil, fmt.Errorf("%w: there are no keys to attend to", tensor.ErrShape)
-	}
-	if in.Mask != nil && len(in.Mask) != in.Batch*a.keys {
-		return nil, fmt.Errorf("%w: a mask of %d entries for batch %d of %d keys", tensor.ErrShape, len(in.Mask), in.Batch, a.keys)
-	}
-	if in.KeyBias != nil && len(in.KeyBias) != in.Batch*a.keys {
-		return nil, fmt.Errorf("%w: a key bias of %d entries for batch %d of %d keys", tensor.ErrShape, len(in.KeyBias), in.Batch, a.keys)
+	if err := in.CheckKeys(a.queries, a.keys); err != nil {
+		return nil, err
 	}
 	if !isNil(in.Bias) {
 		bias := s.matrix(op, "bias", in.Bias)

@@ -89,20 +89,8 @@ func (s *session) convolution(op string, x nn.Array, in nn.Convolution) *convolu
 	if c.x = s.matrix(op, "x", x); c.x == nil {
 		return nil
 	}
-	if c.Dilation == 0 {
-		c.Dilation = 1
-	}
-	// Bounds that keep every product of these numbers within an int.
-	const limit = 1 << 24
-	switch {
-	case c.Batch < 1 || c.x.rows()%c.Batch != 0:
-		s.fail(op, fmt.Errorf("%w: x %v does not divide into %d sequences", tensor.ErrShape, c.x.shape, c.Batch))
-		return nil
-	case c.Kernel < 1 || c.Kernel > limit || c.Dilation < 1 || c.Dilation > limit || c.Left < 0 || c.Left > (c.Kernel-1)*c.Dilation:
-		s.fail(op, fmt.Errorf("%w: %d taps, dilation %d, %d of them to the left", tensor.ErrShape, c.Kernel, c.Dilation, c.Left))
-		return nil
-	case (len(c.Groups) > 0) != isNil(c.Taps):
-		s.fail(op, fmt.Errorf("%w: expected either groups or taps", nn.ErrOperand))
+	if err := c.Check(c.x.shape); err != nil {
+		s.fail(op, err)
 		return nil
 	}
 	c.length = c.x.rows() / c.Batch

@@ -168,12 +168,8 @@ func (s *session) columns(op string, x nn.Array, groups, start, width int) nn.Ar
 	if in == nil {
 		return dead
 	}
-	if groups < 1 || in.width()%groups != 0 {
-		return s.fail(op, fmt.Errorf("%w: x %v does not divide into %d groups", tensor.ErrShape, in.shape, groups))
-	}
-	group := in.width() / groups
-	if start < 0 || width < 0 || start > group || width > group-start {
-		return s.fail(op, fmt.Errorf("%w: columns %d to %d of each of %d groups of x %v", tensor.ErrShape, start, start+width, groups, in.shape))
+	if err := nn.CheckColumns(in.shape, groups, start, width); err != nil {
+		return s.fail(op, err)
 	}
 	out := s.make(op, in.dtype, in.rows(), groups*width)
 	if out == nil {
@@ -216,17 +212,8 @@ func (s *session) Rotary(x, cos, sin nn.Array, heads int, style nn.RotaryStyle) 
 	if in == nil || c == nil || sn == nil {
 		return dead
 	}
-	switch {
-	case heads < 1 || in.width()%heads != 0:
-		return s.fail(op, fmt.Errorf("%w: x %v does not divide into %d heads", tensor.ErrShape, in.shape, heads))
-	case !c.shape.Equal(sn.shape):
-		return s.fail(op, fmt.Errorf("%w: cos %v and sin %v differ", tensor.ErrShape, c.shape, sn.shape))
-	case c.rows() != in.rows() || c.width() > in.width()/heads/2:
-		return s.fail(op, fmt.Errorf("%w: cos %v does not fit x %v of %d heads", tensor.ErrShape, c.shape, in.shape, heads))
-	case c.dtype != sn.dtype || c.dtype != in.dtype && c.dtype != tensor.F32:
-		return s.fail(op, fmt.Errorf("%w: cos %v and sin %v for x %v", tensor.ErrDType, c.dtype, sn.dtype, in.dtype))
-	case style > nn.RotatePairs:
-		return s.fail(op, fmt.Errorf("unknown rotary style %d", style))
+	if err := nn.CheckRotary(in, c, sn, heads, style); err != nil {
+		return s.fail(op, err)
 	}
 	out := s.like(op, in)
 	if out == nil {

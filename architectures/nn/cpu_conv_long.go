@@ -33,13 +33,8 @@ func (s *session) ConvolveLong(u Array, in LongConvolution) Array {
 		return dead
 	}
 	width := x.width()
-	switch {
-	case in.Batch < 1 || x.rows()%in.Batch != 0:
-		return s.fail(op, fmt.Errorf("%w: u %v does not divide into %d sequences", tensor.ErrShape, x.shape, in.Batch))
-	case filter.width() != width:
-		return s.fail(op, fmt.Errorf("%w: the filter %v does not fit u %v", tensor.ErrShape, filter.shape, x.shape))
-	case x.rows()/in.Batch > MaxLongConvolution:
-		return s.fail(op, fmt.Errorf("%w: sequences of %d rows; the limit is %d", tensor.ErrShape, x.rows()/in.Batch, MaxLongConvolution))
+	if err := in.Check(x.shape, filter.shape); err != nil {
+		return s.fail(op, err)
 	}
 	skip := s.vector(op, "the skip", in.Skip, tensor.F32, width)
 	if skip == nil {

@@ -134,13 +134,10 @@ func (s *session) columns(op string, x Array, groups, start, width int) Array {
 	if in == nil {
 		return dead
 	}
-	if groups < 1 || in.width()%groups != 0 {
-		return s.fail(op, fmt.Errorf("%w: x %v does not divide into %d groups", tensor.ErrShape, in.shape, groups))
+	if err := CheckColumns(in.shape, groups, start, width); err != nil {
+		return s.fail(op, err)
 	}
 	size := in.width() / groups
-	if start < 0 || width < 0 || start > size || width > size-start {
-		return s.fail(op, fmt.Errorf("%w: columns %d to %d of each of %d groups of x %v", tensor.ErrShape, start, start+width, groups, in.shape))
-	}
 	out := s.make(op, in.dtype, in.rows(), groups*width)
 	if out == nil {
 		return dead
@@ -183,17 +180,8 @@ func (s *session) Rotary(x, cos, sin Array, heads int, style RotaryStyle) Array 
 	if in == nil || c == nil || sn == nil {
 		return dead
 	}
-	switch {
-	case heads < 1 || in.width()%heads != 0:
-		return s.fail(op, fmt.Errorf("%w: x %v does not divide into %d heads", tensor.ErrShape, in.shape, heads))
-	case !c.shape.Equal(sn.shape):
-		return s.fail(op, fmt.Errorf("%w: cos %v and sin %v differ", tensor.ErrShape, c.shape, sn.shape))
-	case c.rows() != in.rows() || c.width() > in.width()/heads/2:
-		return s.fail(op, fmt.Errorf("%w: cos %v does not fit x %v of %d heads", tensor.ErrShape, c.shape, in.shape, heads))
-	case c.dtype != sn.dtype || c.dtype != in.dtype && c.dtype != tensor.F32:
-		return s.fail(op, fmt.Errorf("%w: cos %v and sin %v for x %v", tensor.ErrDType, c.dtype, sn.dtype, in.dtype))
-	case style > RotatePairs:
-		return s.fail(op, fmt.Errorf("unknown rotary style %d", style))
+	if err := CheckRotary(in, c, sn, heads, style); err != nil {
+		return s.fail(op, err)
 	}
 	size, half := in.width()/heads, c.width()
 	out := s.make(op, in.dtype, in.rows(), in.width())
