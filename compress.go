@@ -254,36 +254,17 @@ func (r *road) load(ctx context.Context) error {
 		return err
 	}
 	r.result.close = append(r.result.close, r.device.Close)
-	total, err := weightBytes(r.weights)
+	held, err := finitepass.NewInventory(r.plan.Params(), r.weights)
 	if err != nil {
 		return err
 	}
-	if err := fits(r.device, total); err != nil {
+	if err := fits(r.device, held.Total().ResidentBytes); err != nil {
 		return err
 	}
 	r.gate, r.require = r.o.Require.gate(r.device.Info())
 	r.gathered = newGatherOnly(r.weights)
 	r.source, err = r.plan.Build(r.device, r.gathered, nil)
 	return err
-}
-
-// weightBytes is the size of all that a model reads, tied tensors once.
-func weightBytes(w *loader.Weights) (int64, error) {
-	seen := map[string]bool{}
-	total := int64(0)
-	for _, name := range w.Names() {
-		stored := w.Source(name)
-		if seen[stored] {
-			continue
-		}
-		seen[stored] = true
-		info, err := w.Checkpoint().Info(stored)
-		if err != nil {
-			return 0, err
-		}
-		total += info.Bytes()
-	}
-	return total, nil
 }
 
 // compile runs the passes and the whole-model gate. Automatic profiles promise
